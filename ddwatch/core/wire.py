@@ -1,0 +1,146 @@
+"""Documents on the wire: strict, versioned JSON for snapshots, history and rows, and back again.
+
+Times travel as ISO 8601 with offset (UTC) and live as epoch seconds inside. An absent value is `null`;
+NaN and infinities cannot be written (msgspec encodes them as `null`, and the decoders refuse a `null` where
+a number is required).
+"""
+
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+
+from ddwatch.core.snapshot import Frame, History, Sample, Snapshot
+
+SNAPSHOT_SCHEMA = "ddwatch.snapshot/1"
+HISTORY_SCHEMA = "ddwatch.history/1"
+STREAM_SCHEMA = "ddwatch.stream/1"
+STEPS_SCHEMA = "ddwatch.steps/1"
+
+TIME_KEYS = frozenset({"at", "since", "started_at", "ready_at", "last_at"})
+"""Every field of the snapshot types that is a time; a test compares this with the types."""
+
+
+class WireError(ValueError):
+    """A document that is not what this version reads; the message is one sentence for the operator."""
+
+
+def iso(at: float) -> str:
+    """ISO 8601 in UTC with millisecond resolution and offset."""
+    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds")
+
+
+def epoch(text: str) -> float:
+    """The inverse of `iso`; any offset is understood. Raises ValueError on anything else."""
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if moment.tzinfo is None:
+        raise ValueError(f"a time without offset: {text!r}")
+    return moment.timestamp()
+
+
+def _times_out(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: iso(item) if key in TIME_KEYS and isinstance(item, (int, float)) else _times_out(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_times_out(item) for item in value]
+    return value
+
+
+def _times_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: epoch(item) if key in TIME_KEYS and isinstance(item, str) else _times_in(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_times_in(item) for item in value]
+    return value
+
+
+def document(value: msgspec.Struct) -> dict[str, Any]:
+    """A struct as plain JSON values with ISO times."""
+    plain: dict[str, Any] = _times_out(msgspec.to_builtins(value))
+    return plain
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The body of /v1/snapshot."""
+    return msgspec.json.encode({"schema": SNAPSHOT_SCHEMA, **document(snapshot)})
+
+
+def encode_history(history: History, seq: int) -> bytes:
+    """The body of /v1/history: all items after the one asked for, and the newest `seq` to ask from next."""
+    return msgspec.json.encode({"schema": HISTORY_SCHEMA, "seq": seq, **document(history)})
+
+
+def encode_stream(frame: Frame) -> bytes:
+    """The data of one server-sent event: a snapshot and the history since the reader's last event."""
+    return msgspec.json.encode({"schema": STREAM_SCHEMA, **document(frame)})
+
+
+def _decode(data: bytes | str, schema: str) -> dict[str, Any]:
+    try:
+        plain = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WireError("the answer is not JSON; is this address a ddwatch sidecar?") from error
+    found = plain.get("schema") if isinstance(plain, dict) else None
+    if not isinstance(found, str) or not found.startswith("ddwatch."):
+        raise WireError("the answer is not a ddwatch document; is this address a ddwatch sidecar?")
+    if found != schema:
+        raise WireError(
+            f"the sidecar speaks {found}, this ddwatch reads {schema}: install the same version on both"
+        )
+    del plain["schema"]
+    restored: dict[str, Any] = plain
+    return restored
+
+
+def _convert(plain: dict[str, Any], kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(_times_in(plain), kind)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise WireError(f"the sidecar sent a document that this ddwatch cannot read ({error})") from error
+
+
+def decode_snapshot(data: bytes | str) -> Snapshot:
+    """Reads /v1/snapshot; raises WireError with one sentence."""
+    snapshot: Snapshot = _convert(_decode(data, SNAPSHOT_SCHEMA), Snapshot)
+    return snapshot
+
+
+def decode_history(data: bytes | str) -> tuple[History, int]:
+    """Reads /v1/history; raises WireError with one sentence."""
+    plain = _decode(data, HISTORY_SCHEMA)
+    seq = plain.pop("seq", None)
+    if not isinstance(seq, int):
+        raise WireError("the sidecar sent a history without its sequence number")
+    history: History = _convert(plain, History)
+    return history, seq
+
+
+def decode_stream(data: bytes | str) -> Frame:
+    """Reads the data of one server-sent event; raises WireError with one sentence."""
+    frame: Frame = _convert(_decode(data, STREAM_SCHEMA), Frame)
+    return frame
+
+
+def step_row(sample: Sample, *, stamped: bool) -> dict[str, Any]:
+    """One row of `ddwatch steps`, keys in the order of DESIGN.md section 7; `at` is null without a stamp."""
+    return {
+        "at": iso(sample.at) if stamped else None,
+        "engine": sample.engine,
+        "dp_rank": sample.dp_rank,
+        "batch": sample.batch,
+        "total_context_tokens": sample.total_context_tokens,
+        "context_tokens": sample.context_tokens,
+        "accept_length": sample.accept_length,
+        "throughput": sample.throughput,
+        "step_seconds": sample.step_seconds,
+        "span": sample.span,
+        "provenance": sample.provenance,
+        "flags": list(sample.flags),
+        "source_line": sample.source_line,
+    }

@@ -1,0 +1,1 @@
+"""A simulated DDTree service that speaks dialects of SGLang, for the demo and the tests."""

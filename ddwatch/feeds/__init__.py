@@ -1,0 +1,1 @@
+"""Where the screen gets its frames: a live sidecar, or a replayed log."""

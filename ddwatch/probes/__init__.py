@@ -1,0 +1,1 @@
+"""Active measurements against a service."""

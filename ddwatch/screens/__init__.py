@@ -1,0 +1,1 @@
+"""The whole screens of the terminal app."""

@@ -1,0 +1,1 @@
+"""All that goes onto the GPU host: sources in, one snapshot, exports out."""

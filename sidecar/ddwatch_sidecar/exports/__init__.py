@@ -1,0 +1,1 @@
+"""Where snapshots go; each export only formats what it is handed."""
