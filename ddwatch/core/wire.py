@@ -90,9 +90,7 @@ def _decode(data: bytes | str, schema: str) -> dict[str, Any]:
     if not isinstance(found, str) or not found.startswith("ddwatch."):
         raise WireError("the answer is not a ddwatch document; is this address a ddwatch sidecar?")
     if found != schema:
-        raise WireError(
-            f"the sidecar speaks {found}, this ddwatch reads {schema}: install the same version on both"
-        )
+        raise WireError(f"the sidecar speaks {found}, this ddwatch reads {schema}: install the same version on both")
     del plain["schema"]
     restored: dict[str, Any] = plain
     return restored
