@@ -274,7 +274,9 @@ class Event(Struct, frozen=True, kw_only=True):
     severity: Severity
     text: str
     count: int = 1
-    """How many equal signs this one stands for (16 ranks that retract at once are one event)."""
+    """How many incidents this one stands for (16 ranks that retract at once are one incident)."""
+    replaces: int | None = None
+    """`seq` of the incident's first event when this one is a newer wording; readers drop all earlier wordings."""
 
 
 class History(Struct, frozen=True, kw_only=True):

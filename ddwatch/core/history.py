@@ -1,0 +1,162 @@
+"""The bounded past: points and events in order, in the monitor and in every reader that follows it."""
+
+from collections import deque
+from itertools import islice, takewhile
+
+from ddwatch.core.snapshot import Event, EventKind, History, Point, Severity
+
+POINTS_KEPT = 7200
+"""Two hours of one-second points."""
+EVENTS_KEPT = 500
+SAME_INCIDENT_SECONDS = 10.0
+"""Equal signs within this time are one incident."""
+
+
+class Ring:
+    """The newest points and events with one rising sequence number over both."""
+
+    def __init__(self, points: int = POINTS_KEPT, events: int = EVENTS_KEPT) -> None:
+        self._points: deque[Point] = deque(maxlen=points)
+        self._events: deque[Event] = deque(maxlen=events)
+        self._dropped = 0
+        self.seq = 0
+
+    def add_point(self, point: Point) -> None:
+        """Appends a point; its `seq` must come from `next_seq`."""
+        if len(self._points) == self._points.maxlen:
+            self._dropped = max(self._dropped, self._points[0].seq)
+        self._points.append(point)
+
+    def next_seq(self) -> int:
+        """The sequence number for the next point or event."""
+        self.seq += 1
+        return self.seq
+
+    def add_event(self, at: float, kind: EventKind, severity: Severity, text: str) -> Event:
+        """Appends an event."""
+        event = Event(seq=self.next_seq(), at=at, kind=kind, severity=severity, text=text)
+        self._append(event)
+        return event
+
+    def reword(self, old: Event, *, text: str | None = None, count: int | None = None) -> Event:
+        """Replaces an event by a newer wording of the same incident, at its old place in time."""
+        event = Event(
+            seq=self.next_seq(),
+            at=old.at,
+            kind=old.kind,
+            severity=old.severity,
+            text=old.text if text is None else text,
+            count=old.count if count is None else count,
+            replaces=old.seq if old.replaces is None else old.replaces,
+        )
+        kept = [item for item in self._events if item.seq != old.seq]
+        self._events.clear()
+        self._events.extend(kept)
+        self._append(event)
+        return event
+
+    def _append(self, event: Event) -> None:
+        if len(self._events) == self._events.maxlen:
+            self._dropped = max(self._dropped, self._events[0].seq)
+        self._events.append(event)
+
+    def last_point(self) -> Point | None:
+        """The newest point."""
+        return self._points[-1] if self._points else None
+
+    def recent_points(self, since: float) -> list[Point]:
+        """Points at or after a time, oldest first."""
+        found: list[Point] = []
+        for point in reversed(self._points):
+            if point.at < since:
+                break
+            found.append(point)
+        found.reverse()
+        return found
+
+    def since(self, seq: int) -> History:
+        """All items with a higher sequence number; `complete` is False when some of them are gone."""
+        if seq >= self.seq:
+            # A reader that is ahead of this ring followed another one; it gets everything and is told so.
+            return History() if seq == self.seq else self._all(complete=False)
+        points = tuple(reversed(list(takewhile(lambda point: point.seq > seq, reversed(self._points)))))
+        events = tuple(event for event in self._events if event.seq > seq)
+        return History(complete=seq >= self._dropped, points=points, events=events)
+
+    def _all(self, *, complete: bool) -> History:
+        return History(complete=complete, points=tuple(self._points), events=tuple(self._events))
+
+
+def merged(old: History, new: History, *, points: int = POINTS_KEPT, events: int = EVENTS_KEPT) -> History:
+    """What a reader keeps after it received `new`: both in order, replaced events dropped, bounded.
+
+    An incomplete `new` starts over: what was missed cannot be joined to what was kept.
+    """
+    if not new.complete:
+        return History(complete=False, points=new.points[-points:], events=new.events[-events:])
+    if not new.points and not new.events:
+        return old
+    replaced = {event.replaces for event in new.events if event.replaces is not None}
+    kept = [event for event in old.events if (event.replaces or event.seq) not in replaced]
+    joined = sorted((*kept, *new.events), key=lambda event: (event.at, event.seq))
+    all_points = old.points + new.points
+    start = max(0, len(all_points) - points)
+    return History(
+        complete=old.complete,
+        points=tuple(islice(all_points, start, None)) if start else all_points,
+        events=tuple(joined[-events:]),
+    )
+
+
+class EventLog:
+    """Writes events into a ring; equal signs within a short time become one incident."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._latest: dict[str, tuple[float, Event]] = {}
+
+    def add(self, at: float, kind: EventKind, severity: Severity, text: str) -> Event:
+        """Adds an event that stands for itself."""
+        return self._ring.add_event(at, kind, severity, text)
+
+    def incident(
+        self,
+        key: str,
+        at: float,
+        kind: EventKind,
+        severity: Severity,
+        text: str,
+        *,
+        within: float = SAME_INCIDENT_SECONDS,
+        reword: bool = False,
+        count: bool = False,
+    ) -> Event:
+        """Adds an event, or joins it to the one with the same key if that is recent.
+
+        Args:
+            key: what makes two signs the same incident.
+            at: when.
+            kind: kind of the event.
+            severity: its severity.
+            text: its sentence.
+            within: seconds since the incident's last sign within which this is the same one.
+            reword: whether the newer text replaces the older.
+            count: whether a later incident with this key raises the older event's count instead of
+                adding a line; `within` then tells copies of one sign from a new one.
+        """
+        known = self._latest.get(key)
+        if known is None:
+            event = self._ring.add_event(at, kind, severity, text)
+        else:
+            last, event = known
+            fresh = abs(at - last) > within
+            if fresh and not count:
+                event = self._ring.add_event(at, kind, severity, text)
+            elif fresh:
+                event = self._ring.reword(event, text=text, count=event.count + 1)
+            elif reword and text != event.text:
+                event = self._ring.reword(event, text=text)
+        self._latest[key] = (at, event)
+        if len(self._latest) > EVENTS_KEPT:
+            self._latest.pop(next(iter(self._latest)))
+        return event

@@ -1,0 +1,166 @@
+"""Sums samples up by the second: the points of the timeline and the figures of the last minutes."""
+
+from collections import deque
+from statistics import median
+
+from ddwatch.core.history import Ring
+from ddwatch.core.positions import RankKey
+from ddwatch.core.snapshot import Expected, Point, PointState, Sample, Window
+
+WINDOW_SECONDS = 300.0
+"""The stretch that the window's figures are about."""
+
+
+class RankSecond:
+    """The samples of one rank within one second."""
+
+    __slots__ = ("clean", "contaminated")
+
+    def __init__(self) -> None:
+        self.clean: list[Sample] = []
+        self.contaminated: list[Sample] = []
+
+
+class _SecondCount:
+    """How many samples one second held, and how many of them were clean."""
+
+    __slots__ = ("at", "clean", "flags", "samples")
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.samples = 0
+        self.clean = 0
+        self.flags: dict[str, int] = {}
+
+
+def middle(values: list[float | None]) -> float | None:
+    """Median of the values that were reported; None when none was."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+class Seconds:
+    """Collects the samples of the running second and closes it into a point."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._second: int | None = None
+        self._ranks: dict[RankKey, RankSecond] = {}
+        self._counts: deque[_SecondCount] = deque()
+        self._figures: tuple[int, Window] | None = None
+
+    def add(self, key: RankKey, sample: Sample) -> None:
+        """Takes a sample; `close` must have been called for its time before."""
+        second = int(sample.at)
+        if self._second is None:
+            self._second = second
+            self._counts.append(_SecondCount(float(second)))
+        rank = self._ranks.get(key)
+        if rank is None:
+            rank = self._ranks[key] = RankSecond()
+        count = self._counts[-1]
+        count.samples += 1
+        if sample.clean:
+            count.clean += 1
+            rank.clean.append(sample)
+        else:
+            rank.contaminated.append(sample)
+            for flag in sample.flags:
+                count.flags[flag] = count.flags.get(flag, 0) + 1
+
+    def open_until(self, at: float) -> bool:
+        """Whether a second is open that ends at or before this time."""
+        return self._second is not None and int(at) != self._second
+
+    def close(self, carried: dict[RankKey, Sample], queued: int | None, expected: Expected | None) -> None:
+        """Turns the open second into a point.
+
+        Args:
+            carried: newest sample of each live rank; a rank that said nothing in this second counts with it.
+            queued: requests that wait, summed over live ranks.
+            expected: what the model holds for this second.
+        """
+        if self._second is None:
+            return
+        at = float(self._second)
+        any_clean = any(rank.clean for rank in self._ranks.values())
+        chosen: list[list[Sample]] = []
+        for key, sample in carried.items():
+            rank = self._ranks.get(key)
+            own = (rank.clean if any_clean else rank.contaminated) if rank else []
+            chosen.append(own or [sample])
+        self._ranks = {}
+        self._second = None
+        if not chosen:
+            return
+        self._ring.add_point(self._point(at, chosen, not any_clean, queued, expected))
+
+    def _point(
+        self, at: float, chosen: list[list[Sample]], contaminated: bool, queued: int | None, expected: Expected | None
+    ) -> Point:
+        batches = [samples[-1].batch for samples in chosen]
+        known_batch = [batch for batch in batches if batch is not None]
+        totals = [samples[-1].total_context_tokens for samples in chosen]
+        known_total = [total for total in totals if total is not None]
+        batch = sum(known_batch) if known_batch else None
+        total = sum(known_total) if known_total else None
+        accept = [
+            (value, samples[-1].batch or 1)
+            for samples in chosen
+            if (value := middle([sample.accept_length for sample in samples])) is not None
+        ]
+        throughput = [middle([sample.throughput for sample in samples]) for samples in chosen]
+        known_throughput = [value for value in throughput if value is not None]
+        return Point(
+            seq=self._ring.next_seq(),
+            at=at,
+            contaminated=contaminated,
+            throughput=sum(known_throughput) if known_throughput else None,
+            accept_length=sum(v * w for v, w in accept) / sum(w for _, w in accept) if accept else None,
+            step_seconds=middle([middle([sample.step_seconds for sample in samples]) for samples in chosen]),
+            batch=batch,
+            queued=queued,
+            context_tokens=total / batch if total is not None and batch else None,
+            total_context_tokens=total,
+            expected_throughput=expected.tokens_per_second if expected else None,
+            expected_low=expected.low if expected else None,
+            expected_high=expected.high if expected else None,
+            expected_step_seconds=expected.step_seconds if expected else None,
+        )
+
+    def mark(self, at: float, state: PointState) -> None:
+        """Marks where an idle stretch or a gap begins, once."""
+        last = self._ring.last_point()
+        if last is None or last.state == state:
+            return
+        self._ring.add_point(Point(seq=self._ring.next_seq(), at=max(at, last.at), state=state))
+
+    def window(self, now: float) -> Window:
+        """Figures of the last minutes; computed at most once per second of `now`."""
+        second = int(now)
+        if self._figures is not None and self._figures[0] == second:
+            return self._figures[1]
+        since = now - WINDOW_SECONDS
+        while self._counts and self._counts[0].at < since:
+            self._counts.popleft()
+        samples = sum(count.samples for count in self._counts)
+        clean = sum(count.clean for count in self._counts)
+        flags: dict[str, int] = {}
+        for count in self._counts:
+            for flag, times in count.flags.items():
+                flags[flag] = flags.get(flag, 0) + times
+        points = [p for p in self._ring.recent_points(since) if p.state == "data" and not p.contaminated]
+        throughputs = [p.throughput for p in points if p.throughput is not None]
+        window = Window(
+            seconds=WINDOW_SECONDS,
+            samples=samples,
+            clean=clean,
+            clean_ratio=clean / samples if samples else None,
+            flag_counts=flags,
+            throughput_median=median(throughputs) if throughputs else None,
+            throughput_min=min(throughputs) if throughputs else None,
+            accept_length_median=middle([p.accept_length for p in points]),
+            step_seconds_median=middle([p.step_seconds for p in points]),
+        )
+        self._figures = (second, window)
+        return window
