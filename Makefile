@@ -1,0 +1,54 @@
+# Every target brings its own environment: Python 3.10 or newer, git and make are enough.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast check format lint types imports bench schemas clean environment packages
+
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+SOURCES := ddwatch sidecar tests
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: ## watch a simulated service (DEMO="--scenario founding" chooses one; q quits)
+	@tools/environment runtime
+	@$(BIN)/ddwatch demo $(DEMO)
+
+environment:
+	@tools/environment dev
+
+packages: environment
+	@tools/packages tmux promtool
+
+test: packages ## the whole test suite (TESTS="tests/core -k flags" runs a part)
+	@$(BIN)/python -m pytest $(TESTS)
+
+test-fast: environment ## the pure core and the laws of the house, in seconds
+	@$(BIN)/python -m pytest tests/core tests/architecture
+
+check: lint types imports test ## formatting, lint, types, import laws, tests: what CI runs
+
+format: environment ## format the code and fix what ruff can fix
+	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/ruff check --fix $(SOURCES)
+
+lint: environment
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/ruff check $(SOURCES)
+
+types: environment
+	@$(BIN)/mypy
+
+imports: environment
+	@$(BIN)/lint-imports --no-cache
+
+bench: environment ## measure the budgets against their peers and print tables
+	@tools/packages mtail
+	@set -e; for script in tests/bench/bench_*.py; do $(BIN)/python "$$script"; done
+
+schemas: environment ## write docs/schemas anew from the types
+	@$(BIN)/python tools/schemas.py
+
+clean: ## remove the environment and all caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
