@@ -129,7 +129,7 @@ class EventLog:
         *,
         within: float = SAME_INCIDENT_SECONDS,
         reword: bool = False,
-        count: bool = False,
+        joined: float = 0.0,
     ) -> Event:
         """Adds an event, or joins it to the one with the same key if that is recent.
 
@@ -139,20 +139,20 @@ class EventLog:
             kind: kind of the event.
             severity: its severity.
             text: its sentence.
-            within: seconds since the incident's last sign within which this is the same one.
+            within: seconds since the last sign within which this is another sign of the same incident.
             reword: whether the newer text replaces the older.
-            count: whether a later incident with this key raises the older event's count instead of
-                adding a line; `within` then tells copies of one sign from a new one.
+            joined: seconds since the last sign within which a new incident raises the older event's count
+                instead of adding a line.
         """
         known = self._latest.get(key)
         if known is None:
             event = self._ring.add_event(at, kind, severity, text)
         else:
             last, event = known
-            fresh = abs(at - last) > within
-            if fresh and not count:
+            since = abs(at - last)
+            if since > max(within, joined):
                 event = self._ring.add_event(at, kind, severity, text)
-            elif fresh:
+            elif since > within:
                 event = self._ring.reword(event, text=text, count=event.count + 1)
             elif reword and text != event.text:
                 event = self._ring.reword(event, text=text)

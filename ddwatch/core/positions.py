@@ -90,7 +90,7 @@ class Positions:
     def __init__(self) -> None:
         self._engines: dict[str | None, _Engine] = {}
 
-    def see(self, record: Record) -> Sample | None:
+    def see(self, record: Record | LogRecord) -> Sample | None:
         """Takes the next record; returns a sample for a decode line that speaks for itself, else None."""
         if isinstance(record, DecodeBatch):
             return self._sample(record)

@@ -55,6 +55,7 @@ class Seconds:
         if self._second is None:
             self._second = second
             self._counts.append(_SecondCount(float(second)))
+            self._forget(second - WINDOW_SECONDS)
         rank = self._ranks.get(key)
         if rank is None:
             rank = self._ranks[key] = RankSecond()
@@ -68,6 +69,10 @@ class Seconds:
             for flag in sample.flags:
                 count.flags[flag] = count.flags.get(flag, 0) + 1
 
+    def _forget(self, before: float) -> None:
+        while self._counts and self._counts[0].at < before:
+            self._counts.popleft()
+
     def open_until(self, at: float) -> bool:
         """Whether a second is open that ends at or before this time."""
         return self._second is not None and int(at) != self._second
@@ -76,7 +81,8 @@ class Seconds:
         """Turns the open second into a point.
 
         Args:
-            carried: newest sample of each live rank; a rank that said nothing in this second counts with it.
+            carried: what each live, busy rank counts with when it said nothing in this second: its newest clean
+                sample, or its newest one when none is clean, which makes the point contaminated.
             queued: requests that wait, summed over live ranks.
             expected: what the model holds for this second.
         """
@@ -84,16 +90,16 @@ class Seconds:
             return
         at = float(self._second)
         any_clean = any(rank.clean for rank in self._ranks.values())
-        chosen: list[list[Sample]] = []
-        for key, sample in carried.items():
-            rank = self._ranks.get(key)
-            own = (rank.clean if any_clean else rank.contaminated) if rank else []
-            chosen.append(own or [sample])
+        chosen = [[sample] for key, sample in carried.items() if key not in self._ranks]
+        for key, rank in self._ranks.items():
+            stands_in = [carried[key]] if any_clean and key in carried else rank.contaminated
+            chosen.append(rank.clean or stands_in)  # noqa: PERF401 a comprehension would hide the choice
         self._ranks = {}
         self._second = None
         if not chosen:
             return
-        self._ring.add_point(self._point(at, chosen, not any_clean, queued, expected))
+        contaminated = not all(sample.clean for samples in chosen for sample in samples)
+        self._ring.add_point(self._point(at, chosen, contaminated, queued, expected))
 
     def _point(
         self, at: float, chosen: list[list[Sample]], contaminated: bool, queued: int | None, expected: Expected | None
@@ -141,8 +147,7 @@ class Seconds:
         if self._figures is not None and self._figures[0] == second:
             return self._figures[1]
         since = now - WINDOW_SECONDS
-        while self._counts and self._counts[0].at < since:
-            self._counts.popleft()
+        self._forget(since)
         samples = sum(count.samples for count in self._counts)
         clean = sum(count.clean for count in self._counts)
         flags: dict[str, int] = {}

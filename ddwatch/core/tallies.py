@@ -1,8 +1,10 @@
 """Counts since the watch began, per rank and source: what the Prometheus page is made of."""
 
+from bisect import bisect_left
+
 from msgspec import Struct
 
-from ddwatch.core.snapshot import Provenance, Span
+from ddwatch.core.snapshot import Provenance, Sample, Span
 
 ACCEPT_BOUNDS: tuple[float, ...] = tuple(1 + 0.5 * step for step in range(33))
 """Upper bounds of the accept-length histogram, tokens: 1 to 17 by 0.5 (DESIGN.md section 7)."""
@@ -53,3 +55,76 @@ class Tallies(Struct, frozen=True, kw_only=True):
     gaps: dict[str, int] = {}
     restarts: int = 0
     alerts: dict[str, int] = {}
+
+
+class HistogramCount:
+    """A histogram that is being filled."""
+
+    __slots__ = ("_bounds", "_counts", "_total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Counts one value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._total += value
+
+    def frozen(self) -> Histogram:
+        """What has been counted so far."""
+        return Histogram(tuple(self._counts), self._total)
+
+
+class Count:
+    """Tallies that are being counted."""
+
+    def __init__(self) -> None:
+        self._accept: dict[SeriesKey, HistogramCount] = {}
+        self._step: dict[SeriesKey, HistogramCount] = {}
+        self._steps: dict[int | None, int] = {}
+        self._tokens: dict[int | None, float] = {}
+        self.lines_read: dict[str, int] = {}
+        self.lines_unread: dict[str, int] = {}
+        self.rotations: dict[str, int] = {}
+        self.gaps: dict[str, int] = {}
+
+    def sample(self, sample: Sample, log_interval: int | None) -> None:
+        """Counts one sample; `log_interval` is the number of steps it stands for, None when unknown.
+
+        Steps are counted for every line; tokens only where a line is one step, since the batch within a longer
+        window is not known. Histograms take clean samples only.
+        """
+        rank = sample.dp_rank
+        if log_interval is not None:
+            self._steps[rank] = self._steps.get(rank, 0) + log_interval
+            if log_interval == 1 and sample.batch is not None:
+                tokens = sample.batch * (1.0 if sample.accept_length is None else sample.accept_length)
+                self._tokens[rank] = self._tokens.get(rank, 0.0) + tokens
+        if not sample.clean:
+            return
+        key = SeriesKey(
+            dp_rank=rank,
+            span=sample.span,
+            provenance=sample.provenance,
+            resolution="step" if log_interval == 1 else "window",
+        )
+        if sample.accept_length is not None:
+            self._accept.setdefault(key, HistogramCount(ACCEPT_BOUNDS)).observe(sample.accept_length)
+        if sample.step_seconds is not None:
+            self._step.setdefault(key, HistogramCount(LATENCY_BOUNDS)).observe(sample.step_seconds)
+
+    def frozen(self, restarts: int) -> Tallies:
+        """All counts so far."""
+        return Tallies(
+            accept_length={key: count.frozen() for key, count in self._accept.items()},
+            step_seconds={key: count.frozen() for key, count in self._step.items()},
+            steps=dict(self._steps),
+            tokens=dict(self._tokens),
+            lines_read=dict(self.lines_read),
+            lines_unread=dict(self.lines_unread),
+            rotations=dict(self.rotations),
+            gaps=dict(self.gaps),
+            restarts=restarts,
+        )

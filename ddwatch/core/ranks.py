@@ -1,0 +1,180 @@
+"""The live ranks: the newest word of each, which of them still count, and their sum."""
+
+from statistics import median
+
+from ddwatch.core.positions import RankKey
+from ddwatch.core.records import DecodeBatch, PrefillBatch
+from ddwatch.core.seconds import middle
+from ddwatch.core.snapshot import Flag, Now, RankView, Sample
+
+EXPIRY_SECONDS = 10.0
+EXPIRY_MULTIPLE = 4.0
+"""A rank expires after both: this long, and this many of its usual distances between lines."""
+CADENCES_KEPT = 9
+HEALTH_PROBE_TOKENS = 1
+"""`/health` runs a prefill of this many tokens and no decode worth a line."""
+
+
+class LiveRank:
+    """What is known of one rank."""
+
+    __slots__ = ("_distances", "at", "clean", "graph", "idle_since", "queued", "running", "sample", "token_usage")
+
+    def __init__(self) -> None:
+        self.sample: Sample | None = None
+        self.clean: Sample | None = None
+        self.queued: int | None = None
+        self.token_usage: float | None = None
+        self.graph: bool | None = None
+        self.running: int | None = None
+        self.at = 0.0
+        """Time of its newest batch line."""
+        self.idle_since: float | None = None
+        """Since when it has said that nothing runs on it."""
+        self._distances: list[float] = []
+
+    def decoded(self, record: DecodeBatch, sample: Sample) -> None:
+        """Takes a decode line and its sample."""
+        if self.sample is not None and not {"idle", "prefill", "first", "gap"} & set(sample.flags):
+            self._distances.append(record.at - self.sample.at)
+            del self._distances[:-CADENCES_KEPT]
+        self.sample = sample
+        if sample.clean:
+            self.clean = sample
+        self.at = record.at
+        self.queued = record.queued
+        self.token_usage = record.token_usage
+        self.graph = record.graph
+        over = record.context_flaw == "request-end" or record.running == 0
+        self.running = 0 if over else record.running
+        self.idle_since = record.at if over else None
+
+    def prefilled(self, record: PrefillBatch) -> None:
+        """Takes a prefill line; one of a health probe on an idle rank leaves it idle."""
+        self.at = record.at
+        self.queued = record.queued if record.queued is not None else self.queued
+        probe = (record.new_tokens or 0) <= HEALTH_PROBE_TOKENS and not record.cached_tokens
+        if record.running == 0 and probe:
+            self.running = 0
+            self.idle_since = self.idle_since or record.at
+            return
+        self.idle_since = None
+        if record.running is not None:
+            self.running = record.running + (record.new_requests or 0)
+
+    @property
+    def cadence(self) -> float | None:
+        """Usual seconds between its decode lines."""
+        return median(self._distances) if self._distances else None
+
+    def expired(self, now: float) -> bool:
+        """Whether it has been silent for longer than its cadence allows."""
+        return now - self.at > max(EXPIRY_SECONDS, EXPIRY_MULTIPLE * (self.cadence or 0.0))
+
+    def counting(self, now: float) -> Sample | None:
+        """The sample that it counts with in sums: its newest clean one while fresh, else its newest."""
+        clean = self.clean
+        if (
+            clean is not None
+            and not self.expired(now)
+            and now - clean.at <= max(EXPIRY_SECONDS, EXPIRY_MULTIPLE * (self.cadence or 0.0))
+        ):
+            return clean
+        return self.sample
+
+
+def _sum(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+class LiveRanks:
+    """All ranks that have spoken since the server's start."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[RankKey, LiveRank] = {}
+
+    def clear(self) -> None:
+        """Forgets all ranks: a server started anew."""
+        self._ranks.clear()
+
+    def of(self, key: RankKey) -> LiveRank:
+        """The rank of that key, made when it is new."""
+        rank = self._ranks.get(key)
+        if rank is None:
+            rank = self._ranks[key] = LiveRank()
+        return rank
+
+    def _live(self, now: float) -> list[LiveRank]:
+        return [rank for rank in self._ranks.values() if rank.sample is not None and not rank.expired(now)]
+
+    def carried(self, now: float) -> dict[RankKey, Sample]:
+        """What each live, busy rank counts with."""
+        return {
+            key: sample
+            for key, rank in self._ranks.items()
+            if rank.idle_since is None and not rank.expired(now) and (sample := rank.counting(now)) is not None
+        }
+
+    def queued(self, now: float) -> int | None:
+        """Waiting requests over live ranks."""
+        return _sum([rank.queued for rank in self._ranks.values() if not rank.expired(now)])
+
+    def running(self) -> int | None:
+        """Running requests by the newest batch lines; ranks that fell silent while busy still count."""
+        return _sum([rank.running for rank in self._ranks.values()])
+
+    def cadence(self) -> float | None:
+        """Median over ranks of the usual distance between decode lines."""
+        return middle([rank.cadence for rank in self._ranks.values()])
+
+    def idle_since(self) -> float | None:
+        """Since when all ranks have said that nothing runs; None while one is busy or did not say."""
+        since = [rank.idle_since for rank in self._ranks.values()]
+        known = [moment for moment in since if moment is not None]
+        return max(known) if known and len(known) == len(since) else None
+
+    def views(self, now: float) -> tuple[RankView, ...]:
+        """One view per rank that has decoded, in order of engine and rank."""
+        ordered = sorted(self._ranks.items(), key=lambda item: (item[0][0] or "", item[0][1] or 0))
+        return tuple(
+            RankView(
+                sample=rank.sample,
+                queued=rank.queued,
+                token_usage=rank.token_usage,
+                graph=rank.graph,
+                live=not rank.expired(now),
+            )
+            for _, rank in ordered
+            if rank.sample is not None
+        )
+
+    def reading(self, now: float) -> Now:
+        """The sum over live ranks at this instant; all None when no rank is live or nothing runs."""
+        queued = self.queued(now)
+        if self.idle_since() is not None:
+            return Now(at=self.idle_since(), batch=0, queued=queued)
+        live = self._live(now)
+        samples = [rank.sample for rank in live if rank.sample is not None and rank.idle_since is None]
+        if not samples:
+            return Now(queued=queued)
+        throughput = [sample.throughput for sample in samples if sample.throughput is not None]
+        accept = [(s.accept_length, s.batch or 1) for s in samples if s.accept_length is not None]
+        batch = _sum([sample.batch for sample in samples])
+        contexts = [(s.total_context_tokens, s.batch) for s in samples]
+        total = None if any(tokens is None for tokens, _ in contexts) else _sum([tokens for tokens, _ in contexts])
+        flags: dict[Flag, None] = {flag: None for sample in samples for flag in sample.flags}
+        return Now(
+            at=max(sample.at for sample in samples),
+            provenance=samples[0].provenance,
+            span=samples[0].span,
+            throughput=sum(throughput) if throughput else None,
+            accept_length=sum(a * b for a, b in accept) / sum(b for _, b in accept) if accept else None,
+            step_seconds=middle([sample.step_seconds for sample in samples]),
+            batch=batch,
+            queued=queued,
+            context_tokens=total / batch if total is not None and batch else None,
+            total_context_tokens=total,
+            token_usage=max((rank.token_usage for rank in live if rank.token_usage is not None), default=None),
+            flags=tuple(flags),
+        )

@@ -1,0 +1,121 @@
+"""Blind: ddwatch cannot judge, because the log is silent, unread, gone, or all its windows are mixed."""
+
+from ddwatch.core.durations import in_words
+from ddwatch.core.rules.situation import Situation
+from ddwatch.core.snapshot import Verdict
+
+SILENCE_SECONDS = 30.0
+"""Batch lines are missed only after this, whatever the cadence."""
+SILENCE_MULTIPLE = 6.0
+"""... and after this many usual distances between them."""
+WAIT_SECONDS = 10.0
+"""A log whose lines hold no batch line is suspected only after this."""
+LINES_WITHOUT_DECODE = 200
+UNREAD_LINES = 5
+UNREAD_SHARE = 0.2
+MIXED_SAMPLES = 30
+"""So many samples must be there before their lack of clean ones blinds."""
+MIXED_CLEAN_RATIO = 0.05
+MORE = "give --sglang-url to tell idle from stuck"
+
+
+def _blind(situation: Situation, since: float | None, sentence: str, **more: object) -> Verdict:
+    evidence = {key: value for key, value in more.items() if isinstance(value, (int, float, str))}
+    steps = more.get("next_steps")
+    return Verdict(
+        name="blind",
+        severity="unknown",
+        since=situation.at if since is None else since,
+        sentence=sentence,
+        evidence=evidence,
+        next_steps=steps if isinstance(steps, tuple) else (),
+    )
+
+
+def _no_source(situation: Situation) -> Verdict | None:
+    sources = situation.sources
+    if not sources or any(source.state == "up" for source in sources):
+        return None
+    source = sources[0]
+    return _blind(situation, source.last_at, source.detail or f"waiting for {source.name}")
+
+
+def _server_gone(situation: Situation) -> Verdict | None:
+    state = situation.server.state
+    if state == "crashed":
+        reason = situation.crash_reason
+        return _blind(
+            situation,
+            situation.traffic_at,
+            f"the log ends in a crash ({reason}); whether the process is gone needs --sglang-url",
+            crash=reason or "",
+        )
+    if state == "stopped":
+        return _blind(situation, situation.traffic_at, "the server said that it stops; waiting for its next start")
+    return None
+
+
+def _unread(situation: Situation) -> Verdict | None:
+    unread, heads = situation.recent_unread, situation.recent_heads
+    if unread < UNREAD_LINES or unread < UNREAD_SHARE * heads:
+        return None
+    return _blind(
+        situation,
+        None,
+        f"{unread} of the last {heads} batch lines could not be read: this SGLang is newer than this ddwatch",
+        unread=unread,
+        lines=heads,
+        next_steps=("update ddwatch, or send the masked example (sources panel) with a bug report",),
+    )
+
+
+def _silent(situation: Situation) -> Verdict | None:
+    if situation.nothing_runs_since is not None or situation.server.state == "starting":
+        return None
+    heard = situation.traffic_at
+    if heard is None:
+        if situation.server.state == "ready":
+            return None
+        waited = situation.at - situation.started_at
+        if situation.lines >= LINES_WITHOUT_DECODE or (situation.lines and waited > WAIT_SECONDS):
+            text = f"no batch line in {situation.lines} lines; is this the scheduler's log?"
+            return _blind(situation, None, text, lines=situation.lines)
+        return _blind(situation, situation.started_at, "waiting for the first batch line")
+    silent = situation.at - heard
+    if silent <= max(SILENCE_SECONDS, SILENCE_MULTIPLE * (situation.cadence or 0.0)):
+        return None
+    running = situation.running
+    last = "" if running is None else f" with {running} running"
+    return _blind(
+        situation,
+        heard,
+        f"no batch line for {in_words(silent)}{last}: idle or stuck cannot be told from the log alone",
+        silent_seconds=silent,
+        next_steps=(MORE,),
+    )
+
+
+def _mixed(situation: Situation) -> Verdict | None:
+    window = situation.window
+    if situation.warming or window.samples < MIXED_SAMPLES or window.clean_ratio is None:
+        return None
+    if window.clean_ratio > MIXED_CLEAN_RATIO:
+        return None
+    worst = max(window.flag_counts.items(), key=lambda item: item[1])[0] if window.flag_counts else "mixed"
+    return _blind(
+        situation,
+        None,
+        f"all windows mixed: {window.clean} of {window.samples} samples are clean (mostly {worst})",
+        clean=window.clean,
+        samples=window.samples,
+        next_steps=("start SGLang with --decode-log-interval 1",),
+    )
+
+
+def judge(situation: Situation) -> Verdict | None:
+    """The first reason that blinds, or None."""
+    for reason in (_no_source, _server_gone, _unread, _silent, _mixed):
+        verdict = reason(situation)
+        if verdict is not None:
+            return verdict
+    return None
