@@ -93,7 +93,7 @@ class Seconds:
         chosen = [[sample] for key, sample in carried.items() if key not in self._ranks]
         for key, rank in self._ranks.items():
             stands_in = [carried[key]] if any_clean and key in carried else rank.contaminated
-            chosen.append(rank.clean or stands_in)  # noqa: PERF401 a comprehension would hide the choice
+            chosen.append(rank.clean or stands_in)
         self._ranks = {}
         self._second = None
         if not chosen:

@@ -84,7 +84,7 @@ def encode_stream(frame: Frame) -> bytes:
 def _decode(data: bytes | str, schema: str) -> dict[str, Any]:
     try:
         plain = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError("the answer is not JSON; is this address a ddwatch sidecar?") from error
     found = plain.get("schema") if isinstance(plain, dict) else None
     if not isinstance(found, str) or not found.startswith("ddwatch."):
