@@ -228,7 +228,7 @@ class Monitor:
         self._positions.see(record)
         self._count.lines_unread[source] = self._count.lines_unread.get(source, 0) + 1
         known = self._source(source)
-        self._sources[source] = replace(known, unread=known.unread + 1)
+        self._sources[source] = replace(known, state="up", unread=known.unread + 1)
         self._examples.append(UnreadExample(at=record.at, head=record.head, example=record.example))
         self._events.incident(
             f"unread {record.head}",
