@@ -233,6 +233,46 @@ class Unread(LogRecord, frozen=True, kw_only=True):
     """Known keys with masked values; no other text of the line."""
 
 
+class RankLoad(Struct, frozen=True, kw_only=True):
+    """One rank of `/v1/loads?include=all`."""
+
+    dp_rank: int | None
+    running: int | None = None
+    queued: int | None = None
+    used_tokens: int | None = None
+    """Tokens of the KV pool in use."""
+    max_total_tokens: int | None = None
+    moments: tuple[float, float, float, float, float, float] | None = None
+    """Cumulative [steps, sum of batch, of step microseconds, of batch squared, of batch x microseconds, of tokens]
+    over contiguous decode steps only: prefill boundaries, idle time and steps of 2 s and more are left out."""
+
+
+class Loads(Struct, frozen=True, kw_only=True):
+    """One reading of `/v1/loads?include=all`; a decrease of the moments is a restart."""
+
+    at: float
+    source: str
+    ranks: tuple[RankLoad, ...]
+    version: str | None = None
+
+
+class ServerInfo(Struct, frozen=True, kw_only=True):
+    """One reading of `/server_info`: the arguments in force, through the allow-list, and the version."""
+
+    at: float
+    source: str
+    arguments: dict[str, str | int | float | bool | None] = {}
+    withheld: dict[str, str] = {}
+    version: str | None = None
+
+
+class GpuNames(Struct, frozen=True, kw_only=True):
+    """The GPUs of this host by name, for the identity of a profile."""
+
+    at: float
+    names: tuple[str, ...]
+
+
 GapReason = Literal["truncated", "rotated", "replaced", "too-long", "skipped", "lost", "suppressed"]
 
 
@@ -307,6 +347,9 @@ Record = (
     | JitCompile
     | Xid
     | RequestDone
+    | Loads
+    | ServerInfo
+    | GpuNames
     | Unread
     | Gap
     | Rotation

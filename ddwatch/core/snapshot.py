@@ -23,6 +23,8 @@ class Sample(Struct, frozen=True, kw_only=True):
     engine: str | None = None
     dp_rank: int | None = None
     batch: int | None = None
+    mean_batch: float | None = None
+    """Mean over the interval, where the source knows it; the log knows only the batch at its end."""
     total_context_tokens: int | None = None
     context_tokens: float | None = None
     """Mean per running request."""
@@ -34,6 +36,8 @@ class Sample(Struct, frozen=True, kw_only=True):
     span: Span = "step"
     provenance: Provenance = "log"
     flags: tuple[Flag, ...] = ()
+    steps: int | None = None
+    """Steps that the sample is the mean of, where they are counted."""
     source_line: int | None = None
 
     @property
