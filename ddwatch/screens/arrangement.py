@@ -1,0 +1,138 @@
+"""Where each panel stands on a screen of a given size: panels fold by priority, and nothing overlaps."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+Panel = Literal["server", "verdict", "throughput", "accept", "latency", "load", "ranks", "sources", "events", "keys"]
+Special = Literal["waiting", "brief"]
+
+SMALLEST = (60, 16)
+"""Columns and rows below which only the brief reading is shown."""
+
+BETWEEN = 2
+"""Blank cells between panels that stand side by side."""
+
+WIDE = 100
+"""From here on a table fits beside a plot."""
+VERY_WIDE = 150
+"""From here on three plots stand side by side."""
+
+
+class Place(NamedTuple):
+    """A rectangle in cells."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class Band(NamedTuple):
+    """Panels side by side, with the height that they need, like, and the share of what is left over."""
+
+    panels: tuple[tuple[Panel, int], ...]
+    """Panel and its share of the width."""
+    least: int
+    liked: int
+    weight: int
+
+
+def side_by_side(band: Band, y: int, width: int, height: int) -> dict[str, Place]:
+    """The band's panels from left to right, filling the width."""
+    shares = sum(share for _, share in band.panels)
+    free = width - BETWEEN * (len(band.panels) - 1)
+    places: dict[str, Place] = {}
+    x, used = 0, 0
+    for panel, share in band.panels:
+        used += share
+        end = free * used // shares + BETWEEN * len(places)
+        places[panel] = Place(x, y, end - x, height)
+        x = end + BETWEEN
+    return places
+
+
+def bands(width: int, height: int, ranks: int) -> list[Band]:
+    """Which panels a screen of this size has room for, from top to bottom."""
+    throughput = Band((("throughput", 1),), 5, 7 if height < 32 else 9, 3)
+    tall = height >= 32
+    if tall and width >= VERY_WIDE:
+        third: tuple[tuple[Panel, int], ...] = (("events", 1), ("sources", 1))
+        if ranks > 1:
+            third = (("ranks", 4), ("events", 5), ("sources", 3))
+        plots = Band((("accept", 1), ("latency", 1), ("load", 1)), 5, 8, 2)
+        return [throughput, plots, Band(third, 6, max(8, min(ranks + 2, 18)), 1)]
+    pair = Band((("accept", 1), ("latency", 1)), 5, 6 if height < 32 else 7, 2)
+    if not tall:
+        chosen = [throughput, pair]
+        if height >= 20:
+            chosen.append(Band((("events", 1),), 3, 4, 1))
+        if height >= 22:
+            chosen.append(Band((("sources", 1),), 1, 1, 0))
+        return chosen
+    if ranks > 1 and width >= WIDE:
+        middle = Band((("load", 1), ("ranks", 1)), 6, min(ranks + 2, 12), 1)
+        return [throughput, pair, middle, Band((("events", 3), ("sources", 2)), 4, 5, 1)]
+    if ranks > 1:
+        middle = Band((("ranks", 1),), 5, min(ranks + 2, 12), 1)
+    else:
+        middle = Band((("load", 1), ("sources", 1)), 5, 7, 1)
+    chosen = [throughput, pair, middle, Band((("events", 1),), 4, 5, 1)]
+    if ranks > 1:
+        chosen.append(Band((("sources", 1),), 1, 1, 0))
+    return chosen
+
+
+def heights(chosen: Sequence[Band], room: int) -> list[int]:
+    """A height per band that fills `room`: first what each needs, then what it likes, then by weight."""
+    given = [band.least for band in chosen]
+    left = room - sum(given)
+    for place, band in enumerate(chosen):
+        more = max(0, min(left, band.liked - given[place]))
+        given[place] += more
+        left -= more
+    growing = [place for place, band in enumerate(chosen) if band.weight]
+    while left > 0 and growing:
+        thinnest = min(growing, key=lambda place: given[place] / chosen[place].weight)
+        given[thinnest] += 1
+        left -= 1
+    return given
+
+
+def verdict_height(height: int) -> int:
+    """Rows of the verdict block: three at least, more air and more reasons on a taller screen."""
+    for least, rows in ((36, 7), (28, 6), (20, 4)):
+        if height >= least:
+            return rows
+    return 3
+
+
+def arrange(
+    width: int, height: int, *, ranks: int = 1, data: bool = True, expanded: str | None = None
+) -> dict[str, Place]:
+    """Every panel that is shown, with its place; together they fill the screen.
+
+    Args:
+        width: columns of the screen.
+        height: rows of the screen.
+        ranks: how many ranks the service has.
+        data: whether there is anything to show yet.
+        expanded: the one panel that the reader wants large; None for the overview.
+    """
+    if width < SMALLEST[0] or height < SMALLEST[1]:
+        return {"brief": Place(0, 0, width, height)}
+    top, bottom = Place(0, 0, width, 1), Place(0, height - 1, width, 1)
+    if not data:
+        return {"server": top, "waiting": Place(0, 1, width, height - 2), "keys": bottom}
+    upper = verdict_height(height) if expanded is None else 3
+    verdict = Place(0, 1, width, upper)
+    places: dict[str, Place] = {"server": top, "verdict": verdict}
+    y, room = 1 + upper, height - 2 - upper
+    if expanded is not None:
+        places[expanded] = Place(0, y, width, room)
+    else:
+        chosen = bands(width, height, ranks)
+        for band, tall in zip(chosen, heights(chosen, room), strict=True):
+            places.update(side_by_side(band, y, width, tall))
+            y += tall
+    places["keys"] = bottom
+    return places

@@ -1,0 +1,65 @@
+"""The reading in a handful of plain lines, for a terminal that is too small for panels."""
+
+from collections.abc import Sequence
+
+from ddwatch.core.snapshot import Frame
+from ddwatch.widgets.drawn import Drawn
+from ddwatch.widgets.figures import age, count, figure, milliseconds, percent
+from ddwatch.widgets.rows import Role, Row, Span, clean, merged
+from ddwatch.widgets.server_line import algorithm_text, model_name
+from ddwatch.widgets.verdict_block import verdict_words
+from ddwatch.widgets.view import View
+
+
+def brief_rows(frame: Frame, view: View) -> list[Row]:
+    """Verdict and rate; expected; what it rests on; the sentence; the server. The first line is honest alone."""
+    snapshot = frame.snapshot
+    now = snapshot.now
+    first: list[Span] = []
+    if view.dimmed():
+        first.append((f"✗ {view.link} {age(view.silence)} ", "page-block" if view.link != "stale" else "unknown-block"))
+        first.append((" ", "text"))
+    if snapshot.simulated:
+        first.append(("SIM ", "simulated"))
+    rate: Role = "tainted" if view.dimmed() or now.flags else "measured"
+    words = tuple((text.strip() + " ", role) for text, role in verdict_words(snapshot.verdict))
+    first += [(f"{figure(now.throughput)} tok/s ", rate), *words] if view.dimmed() else [
+        *words,
+        (f"{figure(now.throughput)} tok/s", rate),
+    ]
+    rows = [merged(first)]
+    if snapshot.expected is not None:
+        expected = snapshot.expected
+        ratio = f", ratio {snapshot.ratio:.2f}" if snapshot.ratio is not None else ""
+        rows.append(((f"expected {figure(expected.low)}…{figure(expected.high)}{ratio}", "expected"),))
+    rows.append(
+        (
+            (f"batch {count(now.batch)} context {figure(now.context_tokens)} ", "text"),
+            (f"accept {figure(now.accept_length)} step {milliseconds(now.step_seconds)} ms", "text"),
+        )
+    )
+    rows.append((((f"queue {count(now.queued)} KV {percent(now.token_usage)} ", "text")), (_age_text(frame, view), "label")))
+    rows.append(((view.trouble if view.dimmed() and view.trouble else clean(snapshot.verdict.sentence), "label"),))
+    server = snapshot.server
+    rows.append(((f"{model_name(server.model)} {algorithm_text(server)}".strip() or "server not named yet", "label"),))
+    return rows
+
+
+def _age_text(frame: Frame, view: View) -> str:
+    old = view.age_of(frame, frame.snapshot.now.at)
+    return "no reading yet" if old is None else f"{frame.snapshot.now.provenance or 'log'} {age(old)} ago"
+
+
+class Brief(Drawn):
+    """The whole screen of a small terminal."""
+
+    def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
+        """The lines that fit; the quit key where a line is left."""
+        rows = brief_rows(frame, view)
+        if height > len(rows):
+            rows.append((("q quit · needs 60x16 for plots", "label"),))
+        return rows[:height]
+
+    def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:
+        """What it waits for."""
+        return [((f"{view.link}: {view.trouble or 'waiting for data'}", "text"),), (("q quit", "label"),)]

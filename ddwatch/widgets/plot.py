@@ -1,0 +1,290 @@
+"""An honest plot: zero-based stated axis, gaps are gaps, contaminated samples are dim dots, expectation behind.
+
+Pure: readings, a width and a height in, exactly that many rows and cells out. Columns are buckets of time that
+are anchored to the clock, so that the picture moves by whole columns and never shimmers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timezone, tzinfo
+from statistics import median
+from typing import Literal, NamedTuple
+
+from ddwatch.widgets.axis import label, time_ticks
+from ddwatch.widgets.canvas import Layer, braille, stroke
+from ddwatch.widgets.rows import Role, Row, Span, block, merged
+
+GUTTER = 6
+"""Cells left of the plot: a label of four, a blank, the axis."""
+
+JOIN = 3.0
+"""Two clean readings are joined when they are at most this many usual distances apart …"""
+USUAL_MOST = 60.0
+"""… where the usual distance counts as at most this many seconds."""
+
+Kind = Literal["clean", "tainted", "idle", "gap"]
+
+
+class Reading(NamedTuple):
+    """One reading of one quantity; `idle` and `gap` mark where such a stretch begins and have no value."""
+
+    at: float
+    kind: Kind
+    value: float | None = None
+    low: float | None = None
+    """Lower end of the expected band at this moment."""
+    high: float | None = None
+
+
+class Mark(NamedTuple):
+    """An event on the time axis."""
+
+    at: float
+    sign: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Everything that a plot shows."""
+
+    readings: Sequence[Reading]
+    """In order of time."""
+    end: float
+    """Time at the right edge, seconds since the epoch."""
+    window: float
+    """Seconds from the left edge to the right."""
+    limit: float
+    """Upper end of the axis; its lower end is 0."""
+    marks: Sequence[Mark] = ()
+    zone: tzinfo = field(default=timezone.utc)
+    ascii: bool = False
+
+
+class _Bucket(NamedTuple):
+    """The clean readings of one dot column."""
+
+    column: int
+    first: float
+    last: float
+    low: float
+    middle: float
+    high: float
+    joined: bool
+    """Whether a line leads here from the bucket before."""
+
+
+def usual_distance(readings: Sequence[Reading]) -> float:
+    """The median distance in seconds between neighbouring readings with a value; USUAL_MOST when there is none."""
+    distances = [
+        after.at - before.at
+        for before, after in zip(readings, readings[1:], strict=False)
+        if before.value is not None and after.value is not None and after.at > before.at
+    ]
+    return min(USUAL_MOST, median(distances)) if distances else USUAL_MOST
+
+
+def time_of_column(plot: Plot, columns: int) -> tuple[float, int]:
+    """Seconds per dot column, and the number of the leftmost column counted from the epoch."""
+    step = plot.window / columns
+    return step, int(plot.end // step) - columns + 1
+
+
+def _buckets(plot: Plot, columns: int) -> list[_Bucket]:
+    step, leftmost = time_of_column(plot, columns)
+    farthest = max(JOIN * usual_distance(plot.readings), 1.5 * step)
+    buckets: list[_Bucket] = []
+    values: list[float] = []
+    column, first, last, cut = -1, 0.0, 0.0, True
+
+    def finish() -> None:
+        """Turns the collected values into a bucket; the values are sorted in place."""
+        if not values:
+            return
+        values.sort()
+        near = bool(buckets) and not cut and first - buckets[-1].last <= farthest
+        buckets.append(_Bucket(column, first, last, values[0], median(values), values[-1], near))
+
+    for reading in plot.readings:
+        if reading.kind in ("idle", "gap"):
+            finish()
+            values.clear()
+            cut = True
+            column = -1
+            continue
+        if reading.kind != "clean" or reading.value is None:
+            continue
+        here = int(reading.at // step) - leftmost
+        if here != column:
+            finish()
+            if values:
+                cut = False
+            values.clear()
+            column, first = here, reading.at
+        values.append(reading.value)
+        last = reading.at
+    finish()
+    return [bucket for bucket in buckets if 0 <= bucket.column < columns]
+
+
+class _Picture:
+    """The layers of one plot while it is drawn; sizes in cells."""
+
+    def __init__(self, plot: Plot, width: int, height: int) -> None:
+        self.plot = plot
+        self.width = width
+        self.height = height
+        self.measured = Layer(width, height)
+        self.tainted = Layer(width, height)
+        self.band = Layer(width, height)
+        self.covered = [0] * (width * height)
+        """Dots of each cell that lie on the expected band."""
+        self.step, self.leftmost = time_of_column(plot, width * 2)
+
+    def column(self, at: float) -> int:
+        """The dot column of a time."""
+        return int(at // self.step) - self.leftmost
+
+    def y(self, value: float) -> int:
+        """The dot row of a value, kept inside the axis."""
+        down = self.height * 4 - 1
+        return min(down, max(0, round((1 - value / self.plot.limit) * down)))
+
+    def draw_band(self) -> None:
+        """The expected range behind the line, one dot column per bucket, carried on to the next reading nearby."""
+        farthest = max(JOIN * usual_distance(self.plot.readings), 1.5 * self.step)
+        known: tuple[float, float, float] | None = None
+        for reading in self.plot.readings:
+            if reading.kind in ("idle", "gap"):
+                known = None
+            if reading.low is None or reading.high is None:
+                continue
+            here = self.column(reading.at)
+            start = here
+            if known is not None and reading.at - known[0] <= farthest:
+                start = min(here, self.column(known[0]) + 1)
+            top, bottom = self.y(reading.high), self.y(reading.low)
+            for x in range(max(0, start), min(self.width * 2 - 1, here) + 1):
+                for y in range(top, bottom + 1):
+                    self.covered[(y >> 2) * self.width + (x >> 1)] += 1
+                    if (x + y) % 2 == 0:
+                        self.band.dot(x, y)
+            known = (reading.at, reading.low, reading.high)
+
+    def draw_readings(self) -> None:
+        """Contaminated readings as single dots, clean ones as a line with its spread."""
+        for reading in self.plot.readings:
+            if reading.kind == "tainted" and reading.value is not None:
+                self.tainted.dot(self.column(reading.at), self.y(reading.value))
+        before: _Bucket | None = None
+        for bucket in _buckets(self.plot, self.width * 2):
+            self.measured.column(bucket.column, range(self.y(bucket.high), self.y(bucket.low) + 1))
+            if before is not None and bucket.joined:
+                self.measured.line(before.column, self.y(before.middle), bucket.column, self.y(bucket.middle))
+            before = bucket
+
+    def cell(self, column: int, row: int) -> Span:
+        """The sign and role of one cell: measured before contaminated before expected."""
+        place = row * self.width + column
+        banded = self.covered[place] >= 4
+        sign = stroke if self.plot.ascii else braille
+        bits = self.measured.bits(column, row)
+        if bits:
+            return sign(bits), "measured-banded" if banded else "measured"
+        bits = self.tainted.bits(column, row)
+        if bits:
+            return "." if self.plot.ascii else braille(bits), "tainted-banded" if banded else "tainted"
+        bits = self.band.bits(column, row)
+        if bits or banded:
+            return ":" if self.plot.ascii else braille(bits), "expected-banded" if banded else "expected"
+        return " ", "text"
+
+    def stretches(self) -> list[tuple[Kind, int, int]]:
+        """Idle and gap stretches as (kind, first cell, cell after the last)."""
+        found: list[tuple[Kind, int, int]] = []
+        begun: tuple[Kind, int] | None = None
+        for reading in self.plot.readings:
+            here = self.column(reading.at) // 2
+            if begun is not None:
+                found.append((begun[0], max(0, begun[1]), min(self.width, here)))
+                begun = None
+            if reading.kind in ("idle", "gap"):
+                begun = (reading.kind, here)
+        if begun is not None:
+            found.append((begun[0], max(0, begun[1]), self.width))
+        return [(kind, first, after) for kind, first, after in found if first < self.width and after >= 0]
+
+
+def _write(cells: list[Span], first: int, text: str, role: Role) -> None:
+    """Puts a text over cells that are empty; leaves the others."""
+    for place, sign in enumerate(text, first):
+        if 0 <= place < len(cells) and cells[place][0] == " ":
+            cells[place] = (sign, role)
+
+
+def _mark_stretches(picture: _Picture, grid: list[list[Span]]) -> None:
+    """Says `idle` or `gap` at the base of each such stretch, so that emptiness is never mistaken for zero."""
+    for kind, first, after in picture.stretches():
+        room = after - first
+        if kind == "gap":
+            for cells in grid:
+                _write(cells, first, "┊", "label")
+        base = grid[-1]
+        text = f" {kind} " if room >= len(kind) + 2 else kind
+        if room >= len(text):
+            left = (room - len(text)) // 2
+            text = "╌" * left + text + "╌" * (room - len(text) - left)
+            # Words and dashes alike only on free cells: what was measured is never covered.
+            _write(base, first, text, "label")
+        elif kind == "idle":
+            _write(base, first, "╌" * max(1, room), "label")
+
+
+def _axis_label(row: int, height: int, top: float) -> tuple[str, str]:
+    """The text left of a plot row, and the axis sign."""
+    if row == 0:
+        return label(top), "┤"
+    if row == height - 1:
+        return "0", "┤"
+    # A middle label only where a row lies exactly in the middle.
+    if height >= 5 and height % 2 == 1 and row == height // 2:
+        return label(top / 2), "┤"
+    return "", "│"
+
+
+def _time_row(plot: Plot, width: int) -> Row:
+    """Round local times under the plot, and the events' signs between them."""
+    cells: list[Span] = [(" ", "label")] * width
+    step, leftmost = time_of_column(plot, width * 2)
+    begin = leftmost * step
+    for at, text in time_ticks(begin, begin + plot.window, plot.zone, max(1, width // 10)):
+        centre = (int(at // step) - leftmost) // 2
+        first = centre - len(text) // 2
+        if first >= 0 and first + len(text) <= width:
+            _write(cells, first, text, "label")
+    for mark in plot.marks:
+        place = (int(mark.at // step) - leftmost) // 2
+        if 0 <= place < width:
+            cells[place] = (mark.sign, mark.role)
+    return tuple(cells)
+
+
+def draw(plot: Plot, width: int, height: int) -> tuple[Row, ...]:
+    """The plot in exactly `height` rows of `width` cells: gutter, field and, from four rows on, a time row."""
+    across = width - GUTTER
+    with_time = height >= 4
+    down = height - with_time
+    if across < 4 or down < 1:
+        return block((), width, height)
+    picture = _Picture(plot, across, down)
+    picture.draw_band()
+    picture.draw_readings()
+    grid = [[picture.cell(column, row) for column in range(across)] for row in range(down)]
+    _mark_stretches(picture, grid)
+    rows: list[Row] = []
+    for row, cells in enumerate(grid):
+        text, sign = _axis_label(row, down, plot.limit)
+        rows.append(merged(((f"{text:>4} ", "label"), (sign, "faint"), *cells)))
+    if with_time:
+        rows.append(merged(((" " * GUTTER, "label"), *_time_row(plot, across))))
+    return block(rows, width, height)

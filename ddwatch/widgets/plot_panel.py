@@ -1,0 +1,167 @@
+"""A plot with its heading and its figures: one widget per plotted quantity."""
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from ddwatch.core.snapshot import Frame, Snapshot
+from ddwatch.widgets.axis import limit
+from ddwatch.widgets.drawn import Drawn
+from ddwatch.widgets.figures import figure, percent
+from ddwatch.widgets.plot import Plot, draw
+from ddwatch.widgets.quantities import (
+    ACCEPT,
+    CONTEXT,
+    LATENCY,
+    SPANS,
+    THROUGHPUT,
+    Quantity,
+    Summary,
+    marks,
+    peak,
+    readings,
+    summary,
+)
+from ddwatch.widgets.rows import Role, Row, block, fit, heading, merged
+from ddwatch.widgets.view import View, points_in_view, window_text
+
+FIGURES = 17
+"""Cells of the figures beside a plot."""
+NARROW_FIGURES = 14
+"""The same where a panel is narrower than NARROW cells."""
+NARROW = 56
+
+
+def figure_rows(pairs: Sequence[tuple[str, str, Role]], width: int) -> list[Row]:
+    """A name and a value per row, values flush right."""
+    rows = []
+    for name, value, role in pairs:
+        room = max(1, width - 2 - len(value))
+        rows.append(merged(((" ", "text"), *fit(((name, "label"),), room, "label"), (value, role), (" ", "text"))))
+    return rows
+
+
+def standard_figures(quantity: Quantity, frame: Frame, sums: Summary) -> list[tuple[str, str, Role]]:
+    """Now, expected where known, median, the worse extreme, clean share, the other extreme: in order of worth."""
+    present: Role = "tainted" if frame.snapshot.now.flags else "measured"
+    pairs: list[tuple[str, str, Role]] = [("now", figure(quantity.of_frame(frame)), present)]
+    expected = quantity.expected(frame)
+    if expected is not None:
+        pairs.append(("expected", figure(expected), "expected"))
+    pairs.append(("median", figure(sums.middle), "text"))
+    extremes = {"min": figure(sums.least), "max": figure(sums.most)}
+    other = "max" if quantity.worst == "min" else "min"
+    pairs.append((quantity.worst, extremes[quantity.worst], "text"))
+    pairs.append((other, extremes[other], "text"))
+    pairs.append(("clean", percent(sums.clean_ratio), "text"))
+    return pairs
+
+
+def load_figures(snapshot: Snapshot) -> list[tuple[str, str, Role]]:
+    """What the service carries at this moment."""
+    now = snapshot.now
+    return [
+        ("now", figure(now.context_tokens), "measured"),
+        ("batch", figure(now.batch), "text"),
+        ("total", figure(now.total_context_tokens), "text"),
+        ("queue", figure(now.queued), "text"),
+        ("KV in use", percent(now.token_usage), "text"),
+    ]
+
+
+class PlotPanel(Drawn, can_focus=True):
+    """One quantity over time."""
+
+    QUANTITY: ClassVar[Quantity]
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id)
+        self._limit: float | None = None
+
+    def memory(self, frame: Frame, view: View) -> Hashable:
+        """Once a second, or less often where a column stands for longer; at once when the reader changes something."""
+        pace = max(1.0, view.window / 400)
+        return (int(frame.snapshot.at // pace), view.window, view.dimmed(), view.frozen, view.zone, len(frame.history.events))
+
+    def title(self, frame: Frame) -> tuple[str, str]:
+        """The heading's name and unit."""
+        return self.QUANTITY.title, self.QUANTITY.unit
+
+    def figures(self, frame: Frame, sums: Summary) -> list[tuple[str, str, Role]]:
+        """The figures beside the plot."""
+        return standard_figures(self.QUANTITY, frame, sums)
+
+    def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
+        """Heading, plot, figures."""
+        points = points_in_view(frame, view.window)
+        seen = readings(points, self.QUANTITY)
+        self._limit = limit(self._limit, peak(seen), self.QUANTITY.floor)
+        start = frame.snapshot.at - view.window
+        sums = summary([point for point in points if point.at >= start], self.QUANTITY)
+        beside = FIGURES if width >= NARROW else NARROW_FIGURES
+        if width < 34:
+            beside = 0
+        field = draw(
+            Plot(
+                readings=seen,
+                end=frame.snapshot.at,
+                window=view.window,
+                limit=self._limit,
+                marks=marks(frame.history.events),
+                zone=view.zone,
+                ascii=view.ascii,
+            ),
+            width - beside,
+            height - 1,
+        )
+        texts = block(figure_rows(self.figures(frame, sums), beside), beside, height - 1)
+        title, unit = self.title(frame)
+        right = window_text(view.window) if width >= NARROW else ""
+        rows = [heading(title, unit, right, width, focused=self.has_focus)]
+        rows.extend(merged((*left, *end)) for left, end in zip(field, texts, strict=True))
+        return faded(rows) if view.dimmed() else rows
+
+    def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:
+        """The heading alone."""
+        return [heading(self.QUANTITY.title, self.QUANTITY.unit, "", width, focused=self.has_focus)]
+
+
+def faded(rows: Sequence[Row]) -> list[Row]:
+    """The same rows without any colour: old data must not look like the present."""
+    quiet: dict[Role, Role] = {"faint": "faint"}
+    return [merged((text, quiet.get(role, "tainted")) for text, role in row) for row in rows]
+
+
+class ThroughputPanel(PlotPanel):
+    """Committed tokens per second over all ranks."""
+
+    QUANTITY = THROUGHPUT
+
+
+class AcceptPanel(PlotPanel):
+    """Tokens committed per request and step."""
+
+    QUANTITY = ACCEPT
+
+
+class LatencyPanel(PlotPanel):
+    """Time of a step, with what the time spans in its heading."""
+
+    QUANTITY = LATENCY
+
+    def title(self, frame: Frame) -> tuple[str, str]:
+        """The unit says which part of a step was timed."""
+        return self.QUANTITY.title, SPANS[frame.snapshot.now.span]
+
+
+class LoadPanel(PlotPanel):
+    """Context per request over time, and what else the service carries."""
+
+    QUANTITY = CONTEXT
+
+    def figures(self, frame: Frame, sums: Summary) -> list[tuple[str, str, Role]]:
+        """Batch, queue and pool use in place of extremes."""
+        return load_figures(frame.snapshot)
+
+    def title(self, frame: Frame) -> tuple[str, str]:
+        """Says that this is the load."""
+        return "load: context", self.QUANTITY.unit

@@ -1,0 +1,84 @@
+"""Where the data comes from: is each source up, how old is its last word, what was lost; and what ddwatch costs."""
+
+from collections.abc import Sequence
+
+from ddwatch.core.snapshot import Frame, SourceView
+from ddwatch.widgets.drawn import Drawn
+from ddwatch.widgets.figures import ABSENT, age, exact, percent, size
+from ddwatch.widgets.rows import Role, Row, Span, clean, heading, merged, spread
+from ddwatch.widgets.view import View
+
+STATES: dict[str, tuple[str, Role]] = {"up": ("●", "text"), "waiting": ("○", "unknown"), "lost": ("✗", "page")}
+
+
+def losses(source: SourceView) -> list[tuple[str, Role]]:
+    """What the source has counted, each with its unit; what needs a look stands out."""
+    return [
+        (f"{exact(source.lines)} lines", "label"),
+        (f"{exact(source.unread)} unread", "notice" if source.unread else "label"),
+        (f"{exact(source.gaps)} gaps", "notice" if source.gaps else "label"),
+        (f"{exact(source.rotations)} rotations", "label"),
+    ]
+
+
+def own_cost(frame: Frame) -> str:
+    """What the sidecar costs: CPU as share of one core, resident memory."""
+    watch = frame.snapshot.watch
+    if watch.cpu_ratio is None:
+        return f"sidecar {ABSENT}"
+    return f"sidecar {watch.cpu_ratio * 100:.1f} % cpu, {size(watch.resident_bytes)}"
+
+
+def one_line(frame: Frame, view: View, width: int) -> Row:
+    """All sources in one row: the worst one with its figures, and how many there are besides."""
+    sources = frame.snapshot.sources
+    if not sources:
+        return spread(((" no source yet", "label"),), ((own_cost(frame) + " ", "label"),), width)
+    order = {"lost": 0, "waiting": 1, "up": 2}
+    source = min(sources, key=lambda each: order[each.state])
+    sign, role = STATES[source.state]
+    spans: list[Span] = [(f" {sign} ", role), (clean(source.name), "text")]
+    if source.state == "up":
+        spans.append((f"  {age(view.age_of(frame, source.last_at))} ago", "label"))
+        for text, look in losses(source)[:3]:
+            spans += [(" · ", "faint"), (text, look)]
+    else:
+        spans += [(f" {source.state}", role), (f"  {clean(source.detail)}", "text")]
+    if len(sources) > 1:
+        spans.append((f" · {len(sources) - 1} more", "label"))
+    right: Row = ((own_cost(frame) + " ", "label"),)
+    return spread(merged(spans), right, width)
+
+
+def source_rows(source: SourceView, frame: Frame, view: View) -> list[Row]:
+    """One source in two rows: state, name, age and detail; below them its counts."""
+    sign, role = STATES[source.state]
+    last = view.age_of(frame, source.last_at)
+    heard = f"{age(last)} ago" if last is not None else "never heard"
+    first: list[Span] = [(f" {sign} ", role), (clean(source.name), "strong"), (f"  {source.state}", role)]
+    first.append((f"  {heard}", "label"))
+    second: list[Span] = [("   ", "text")]
+    for place, (text, look) in enumerate(losses(source)):
+        second += [(" · ", "faint")] if place else []
+        second.append((text, look))
+    rows: list[Row] = [merged(first), merged(second)]
+    if source.detail:
+        rows.append((("   ", "text"), (clean(source.detail), "text" if source.state == "up" else "strong")))
+    return rows
+
+
+class SourcePanel(Drawn, can_focus=True):
+    """All sources; a single row when there is no room for more."""
+
+    def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
+        """One row, or heading and rows."""
+        if height == 1:
+            return [one_line(frame, view, width)]
+        rows: list[Row] = [heading("sources", "", own_cost(frame), width, focused=self.has_focus)]
+        for source in frame.snapshot.sources:
+            rows += source_rows(source, frame, view)
+        if not frame.snapshot.sources:
+            rows.append((("   no source yet", "label"),))
+        for example in frame.snapshot.unread_examples:
+            rows.append(((" ? unread ", "notice"), (f"{clean(example.head)}: {clean(example.example)}", "label")))
+        return rows

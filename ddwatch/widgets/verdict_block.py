@@ -1,0 +1,151 @@
+"""The answer in the first lines: verdict, the numbers that it rests on, and what to do; loud only when not well."""
+
+from collections.abc import Sequence
+
+from ddwatch.core.snapshot import Frame, Snapshot, Verdict, VerdictName
+from ddwatch.widgets.drawn import Drawn
+from ddwatch.widgets.figures import ABSENT, age, count, figure, milliseconds, percent
+from ddwatch.widgets.plot_panel import faded
+from ddwatch.widgets.rows import Role, Row, Span, clean, merged, spread, width_of, wrapped
+from ddwatch.widgets.view import View
+
+SIGNS: dict[VerdictName, str] = {
+    "as-expected": "✓",
+    "idle": "✓",
+    "learning": "…",
+    "warming": "…",
+    "blind": "?",
+    "low-accept": "!",
+    "high-accept": "!",
+    "starved": "!",
+    "slow-step": "✗",
+    "stalled": "✗",
+    "down": "✗",
+}
+"""One sign per verdict, so that it can be read without colour."""
+
+INDENT = 3
+QUIET = ("as-expected", "idle", "learning", "warming")
+"""Verdicts that need nobody: no coloured block."""
+
+
+def verdict_words(verdict: Verdict) -> Row:
+    """Sign and name: plain when all is well, a coloured block in capitals when not."""
+    sign = SIGNS[verdict.name]
+    name = verdict.name.replace("-", " ")
+    if verdict.name in QUIET:
+        role: Role = "ok" if verdict.severity == "ok" else "unknown"
+        return ((f" {sign} ", role), (name, "strong"))
+    blocks: dict[str, Role] = {"page": "page-block", "notice": "notice-block"}
+    return ((f" {sign} {name.upper()} ", blocks.get(verdict.severity, "unknown-block")),)
+
+
+def headline(snapshot: Snapshot, width: int) -> Row:
+    """Verdict, measured, and where the snapshot has them expected and ratio."""
+    words = verdict_words(snapshot.verdict)
+    now = snapshot.now
+    measured: Role = "tainted" if now.flags else "measured"
+    spans: list[Span] = [*words, (" " * max(2, 18 - width_of(words)), "text")]
+    spans += [(f"{figure(now.throughput):>5}", measured), (" tok/s", "label")]
+    expected = snapshot.expected
+    if expected is not None:
+        spans += [
+            ("     expected ", "label"),
+            (figure(expected.tokens_per_second), "expected"),
+            (f" ({figure(expected.low)} … {figure(expected.high)})", "label"),
+        ]
+    if snapshot.ratio is not None:
+        spans += [("     ratio ", "label"), (f"{snapshot.ratio:.2f}", "strong")]
+    row = merged(spans)
+    if width_of(row) > width:
+        return merged((text.replace("     ", "  "), role) for text, role in row)
+    return row
+
+
+def origin_text(frame: Frame, view: View) -> str:
+    """Where the figures come from and how old they are: `log, 2 s ago`; why they are not judged, if so."""
+    now = frame.snapshot.now
+    old = view.age_of(frame, now.at)
+    if old is None:
+        return ""
+    words = f"{now.provenance or 'log'} {age(old)} ago"
+    return f"{', '.join(now.flags)} · {words}" if now.flags else words
+
+
+def numbers(frame: Frame, view: View, width: int) -> Row:
+    """Batch, context, accept, step and queue at fixed places, with their origin at the right."""
+    now = frame.snapshot.now
+    cells = [
+        ("batch", f"{count(now.batch):<4}", ""),
+        ("context", f"{figure(now.context_tokens):<6}", ""),
+        ("accept", f"{figure(now.accept_length):<5}", ""),
+        (now.span, milliseconds(now.step_seconds), " ms"),
+        ("queue", f"{count(now.queued):<4}", ""),
+        ("KV", f"{percent(now.token_usage):<5}", ""),
+    ]
+    spans: list[Span] = [(" " * INDENT, "text")]
+    right: Row = ((origin_text(frame, view), "label"), (" ", "text"))
+    gap = 3 if width >= 100 else 1
+    for name, value, unit in cells:
+        part: list[Span] = [(f"{name} ", "label"), (value, "strong"), (unit, "label")]
+        part.append((" " * (gap + (max(0, 4 - len(value)) if unit else 0)), "text"))
+        if name == "KV" and width_of(tuple(spans)) + width_of(tuple(part)) + width_of(right) > width:
+            continue
+        spans += part
+    return spread(merged(spans), right, width)
+
+
+def reasons(snapshot: Snapshot, width: int, room: int) -> list[Row]:
+    """The sentence, the likely cause, what to do next and what else holds, in at most `room` rows."""
+    verdict = snapshot.verdict
+    loud = verdict.name not in QUIET
+    tails: list[tuple[str, str, Role]] = []
+    if verdict.cause:
+        tails.append(("likely: ", clean(verdict.cause), "text"))
+    if verdict.next_steps:
+        tails.append(("next:   ", clean(" · ".join(verdict.next_steps)), "text"))
+    for note in snapshot.notes:
+        tails.append(("also:   ", clean(f"{note.name.replace('-', ' ')}: {note.sentence}"), "label"))
+    across = max(8, width - INDENT - 1)
+    lines = wrapped(clean(verdict.sentence), across, max(1, min(3, room - min(len(tails), max(1, room - 2)))))
+    rows: list[Row] = [((" " * INDENT, "text"), (line, "strong" if loud else "text")) for line in lines] if (
+        lines
+    ) else []
+    for name, text, role in tails:
+        if len(rows) < room:
+            line = wrapped(text, max(8, across - len(name)), 1)
+            rows.append(((" " * INDENT, "text"), (name, "label"), (line[0] if line else ABSENT, role)))
+    return rows[:room]
+
+
+def trouble_rows(view: View, width: int) -> list[Row]:
+    """What is wrong with the feed itself, loudly; nothing while data arrives."""
+    heads: dict[str, tuple[str, Role]] = {
+        "lost": (" ✗ NO DATA ", "page-block"),
+        "ended": (" ✗ FEED ENDED ", "page-block"),
+        "stale": (" ? STALE ", "unknown-block"),
+    }
+    if view.link not in heads or (view.link == "ended" and view.replay is not None):
+        return []
+    head, role = heads[view.link]
+    said = view.trouble or f"nothing has arrived for {age(view.silence)}; the figures below are that old"
+    lines = wrapped(clean(said), max(8, width - len(head) - 3), 2)
+    rows: list[Row] = [((head, role), ("  ", "text"), (lines[0] if lines else "", "strong"))]
+    rows += [((" " * (len(head) + 2), "text"), (line, "strong")) for line in lines[1:]]
+    return rows
+
+
+class VerdictBlock(Drawn):
+    """What ddwatch holds of the service, and why."""
+
+    def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
+        """Headline, numbers, reasons; over them the feed's own trouble."""
+        airy = height >= 6
+        trouble = trouble_rows(view, width)
+        rows: list[Row] = [headline(frame.snapshot, width), numbers(frame, view, width)]
+        if view.dimmed():
+            rows = faded(rows)
+        top: list[Row] = [()] if airy else []
+        room = height - len(top) - len(trouble) - len(rows) - (1 if airy else 0)
+        rest = reasons(frame.snapshot, width, max(0, room))
+        return [*top, *trouble, *rows, *(faded(rest) if view.dimmed() else rest)]
