@@ -1,0 +1,111 @@
+"""The front door of the sidecar: the only place that knows both its sources and its exports."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ddwatch import __version__
+from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch_sidecar.narration import narrate
+
+if TYPE_CHECKING:
+    from ddwatch_sidecar.run import Plan
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one-sentence errors and this project's exit code for wrong usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints one sentence on stderr and leaves with 64."""
+        self.exit(Exit.USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> Parser:
+    """All flags; a flag that was not given is None, so that the other layers of settings can speak."""
+    found = Parser(
+        prog="ddwatch-sidecar",
+        description="Reads the sources on the GPU host and serves the exports: /metrics /healthz /readyz "
+        "/v1/snapshot /v1/history /v1/stream. No screen.",
+        epilog="Settings: flags before environment (DDWATCH_LOG, DDWATCH_LISTEN, ...) before the TOML file before "
+        "defaults. A bind beyond this host needs a token. exit codes: 0 stopped, 64 wrong usage, 66 input or address "
+        "cannot be used, 130 interrupted before it served",
+        allow_abbrev=False,
+    )
+    add = found.add_argument
+    add("--log", action="append", metavar="PATH|-", help="an SGLang log, followed for ever; - is standard input")
+    add("--listen", metavar="HOST:PORT", help="where to serve (127.0.0.1:9477)")
+    add("--port", metavar="N", help="another port on the same host; 0 takes a free one")
+    add("--token-file", metavar="FILE", help="the token that readers must show (else DDWATCH_TOKEN)")
+    add("--allow-host", action="append", metavar="NAME", help="a further name that readers may use for this host")
+    add("--catch-up", metavar="MIB", help="how much of an existing log to read at the start (16)")
+    add("--tz", metavar="ZONE", help="zone of the stamps in an existing log (this host's)")
+    add("--config", metavar="FILE", help="settings in TOML (else DDWATCH_CONFIG, else the user's ddwatch/sidecar.toml)")
+    add("--simulated", action="store_true", default=None, help="say SIMULATED everywhere: the service is not real")
+    add("--time-scale", metavar="N", help="let time run N times as fast (for a simulated service)")
+    add("--until-pid", type=int, metavar="PID", help="leave when this process is gone")
+    add("--announce", action="store_true", help="print one JSON line with the URL once it listens")
+    add("--print-config", action="store_true", help="print the settings as JSON and leave")
+    add("-V", "--version", action="version", version=f"ddwatch-sidecar {__version__}")
+    return found
+
+
+NOT_SETTINGS = frozenset({"config", "until_pid", "announce", "print_config"})
+
+
+def planned(words: Sequence[str], environment: dict[str, str]) -> "Plan | None":
+    """What to run; None when there is nothing to run because the settings were only to be printed."""
+    arguments = parser().parse_args(list(words))
+    # Imported after the arguments are known to be right: --help must not wait for a web server.
+    from ddwatch_sidecar import config, run
+
+    flags: dict[str, Any] = {key: value for key, value in vars(arguments).items() if key not in NOT_SETTINGS}
+    settings = config.settle(flags, environment, arguments.config)
+    if arguments.print_config:
+        print(run.printed(settings))
+        return None
+    if arguments.until_pid is not None and arguments.until_pid <= 0:
+        raise CommandFailed("--until-pid must be the id of a process", Exit.USAGE)
+    token = config.read_token(settings, environment, narrate)
+    return run.plan(settings, token, until_pid=arguments.until_pid, announce=arguments.announce)
+
+
+def run(words: Sequence[str], environment: dict[str, str]) -> int:
+    """Runs one command line to its end and returns the exit code."""
+    try:
+        plan = planned(words, environment)
+        if plan is None:
+            return Exit.OK
+        # A terminal that closes takes its screen with it, not the watch.
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        clean = asyncio.run(plan.serve())
+    except CommandFailed as failure:
+        narrate(failure.sentence)
+        return failure.code
+    if not clean:
+        # A read that hangs in the operating system (a dead network file system) cannot be waited for.
+        sys.stdout.flush()
+        os._exit(Exit.OK)
+    return Exit.OK
+
+
+def main() -> NoReturn:
+    """Entry point of `ddwatch-sidecar`."""
+    try:
+        code = run(sys.argv[1:], dict(os.environ))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has left; python would complain once more when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.OK
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

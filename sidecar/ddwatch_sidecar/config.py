@@ -1,0 +1,235 @@
+"""The sidecar's settings: flags before environment before TOML file before defaults; an unknown key is an error."""
+
+import math
+import os
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
+from platformdirs import user_config_path
+
+from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch_sidecar.exports.listen import HIGHEST_PORT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_PORT = 9477
+DEFAULT_LISTEN = f"127.0.0.1:{DEFAULT_PORT}"
+DEFAULT_CATCH_UP_MIB = 16.0
+LARGEST_CATCH_UP_MIB = 1024 * 1024.0
+LARGEST_TIME_SCALE = 10_000.0
+TOKEN_BYTES = 4096
+"""Longest token file that is read."""
+SHORT_TOKEN = 16
+"""A token with fewer characters gets a warning."""
+ENVIRONMENT_PREFIX = "DDWATCH_"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What the operator asked for, checked for type and range."""
+
+    log: tuple[str, ...] = ()
+    """Paths of logs; `-` is standard input."""
+    listen: str = DEFAULT_LISTEN
+    port: int | None = None
+    """Replaces the port of `listen`; 0 lets the system choose."""
+    token_file: str | None = None
+    allow_host: tuple[str, ...] = ()
+    """Further names that the Host header may carry."""
+    catch_up: float = DEFAULT_CATCH_UP_MIB
+    """How much of an existing log is read at the start, MiB."""
+    tz: str | None = None
+    """Zone of the stamps in the log; None is the zone of this host."""
+    time_scale: float = 1.0
+    simulated: bool = False
+
+
+Reading = Callable[[Any], Any]
+"""Checks one raw value (text, or a TOML value) and gives the setting; raises ValueError with a phrase."""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError("must be a text that is not empty")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) and item for item in value):
+        return tuple(value)
+    raise ValueError("must be a text or a list of texts")
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    return _texts(value)
+
+
+def _number(lowest: float, highest: float, phrase: str) -> Reading:
+    def read(value: Any) -> float:
+        try:
+            number = float("nan") if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not (math.isfinite(number) and lowest <= number <= highest):
+            raise ValueError(phrase)
+        return number
+
+    return read
+
+
+def _port(value: Any) -> int:
+    number = _number(0, HIGHEST_PORT, f"must be a port number from 0 to {HIGHEST_PORT}")(value)
+    if number != int(number):
+        raise ValueError("must be a whole number")
+    return int(number)
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise ValueError("must be true or false")
+
+
+def _zone(value: Any) -> str:
+    name = _text(value)
+    zone_of(name)
+    return name
+
+
+READINGS: dict[str, Reading] = {
+    "log": _texts,
+    "listen": _text,
+    "port": _port,
+    "token_file": _text,
+    "allow_host": _names,
+    "catch_up": _number(0.0, LARGEST_CATCH_UP_MIB, "must be a number of MiB from 0 up"),
+    "tz": _zone,
+    "time_scale": _number(0.001, LARGEST_TIME_SCALE, f"must be a number above 0, at most {LARGEST_TIME_SCALE:.0f}"),
+    "simulated": _flag,
+}
+"""One entry per setting; the key is its name in the file, the flag and the environment differ in dashes and case."""
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The zone with this name, None for the host's own; raises ValueError with a phrase."""
+    if name is None:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"names no time zone known here: {name!r} (write it like Europe/Berlin or UTC)") from error
+
+
+def _checked(raw: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+    return {key: _check(key, value, place(key)) for key, value in raw.items()}
+
+
+def _check(key: str, value: Any, place: str) -> Any:
+    try:
+        return READINGS[key](value)
+    except ValueError as error:
+        raise CommandFailed(f"{place} {error}", Exit.USAGE) from error
+
+
+def default_file() -> Path:
+    """Where the settings of this user live."""
+    return user_config_path("ddwatch") / "sidecar.toml"
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file; raises CommandFailed with one sentence."""
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise CommandFailed(f"the settings file {path} cannot be read: {error.strerror}", Exit.INPUT) from error
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"the settings file {path} is not UTF-8 text", Exit.INPUT) from error
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CommandFailed(f"the settings file {path} is not TOML: {error}", Exit.USAGE) from error
+    for key in raw:
+        if key == "token":
+            raise CommandFailed(
+                f"{path} holds a token; put it into a file of its own and name it by token_file", Exit.USAGE
+            )
+        if key not in READINGS:
+            known = ", ".join(READINGS)
+            raise CommandFailed(f"unknown key {key!r} in {path}; there are {known}", Exit.USAGE)
+    return _checked(raw, lambda key: f"{key} in {path}")
+
+
+def settle(flags: Mapping[str, Any], environment: Mapping[str, str], config: str | None) -> Settings:
+    """Joins all layers.
+
+    Args:
+        flags: settings given as flags; a missing one is None.
+        environment: the process's environment.
+        config: the file named by --config; without one DDWATCH_CONFIG is used, then the user's own file if it exists.
+
+    Raises:
+        CommandFailed: with one sentence that names the setting and where it stands.
+    """
+    named = config or environment.get("DDWATCH_CONFIG") or None
+    layers: dict[str, Any] = {}
+    if named is not None:
+        layers |= read_file(Path(named))
+    elif default_file().is_file():
+        layers |= read_file(default_file())
+    variables = {
+        key: value
+        for key in READINGS
+        if (value := environment.get(f"{ENVIRONMENT_PREFIX}{key.upper()}")) not in (None, "")
+    }
+    layers |= _checked(variables, lambda key: f"{ENVIRONMENT_PREFIX}{key.upper()}")
+    given = {key: value for key, value in flags.items() if value is not None}
+    layers |= _checked(given, lambda key: f"--{key.replace('_', '-')}")
+    return Settings(**layers)
+
+
+def read_token(settings: Settings, environment: Mapping[str, str], tell: Callable[[str], None]) -> str | None:
+    """The token from --token-file, else from DDWATCH_TOKEN, else None; raises CommandFailed."""
+    if settings.token_file is not None:
+        token, origin = _token_of_file(Path(settings.token_file), tell), settings.token_file
+    elif "DDWATCH_TOKEN" in environment:
+        token, origin = environment["DDWATCH_TOKEN"].strip(), "DDWATCH_TOKEN"
+    else:
+        return None
+    if not token:
+        raise CommandFailed(f"the token in {origin} is empty", Exit.INPUT)
+    if not all("!" <= mark <= "~" for mark in token):
+        raise CommandFailed(
+            f"the token in {origin} must be one line of visible ASCII characters without spaces", Exit.INPUT
+        )
+    if len(token) < SHORT_TOKEN:
+        tell(f"the token in {origin} is short; use {SHORT_TOKEN} characters or more")
+    return token
+
+
+def _token_of_file(path: Path, tell: Callable[[str], None]) -> str:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(TOKEN_BYTES + 1)
+    except OSError as error:
+        raise CommandFailed(f"the token file {path} cannot be read: {error.strerror}", Exit.INPUT) from error
+    if len(data) > TOKEN_BYTES:
+        raise CommandFailed(f"the token file {path} is too long to be a token", Exit.INPUT)
+    if stat.S_IMODE(mode) & 0o077:
+        tell(f"the token file {path} can be read by others; run chmod 600 on it")
+    return data.decode("ascii", "replace").strip()

@@ -1,0 +1,126 @@
+"""Encodes what is served, once per published state and position, however many readers ask for it."""
+
+import asyncio
+import gzip
+
+import msgspec
+
+from ddwatch.core import wire
+from ddwatch.core.snapshot import Frame, History, Snapshot
+from ddwatch_sidecar.exports.supply import Supply
+
+ERROR_SCHEMA = "ddwatch.error/1"
+HEALTH_SCHEMA = "ddwatch.health/1"
+
+LARGE_HISTORY = 600
+"""Histories with more items are encoded beside the event loop, so that other readers do not wait."""
+GZIP_LEVEL = 5
+SMALL_BODY = 1024
+"""Bodies below this many bytes are not worth compressing."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no document."""
+
+    schema: str = ERROR_SCHEMA
+    error: str
+    """One sentence."""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of /healthz and of a ready /readyz."""
+
+    schema: str = HEALTH_SCHEMA
+    state: str
+    """`alive` or `ready`."""
+
+
+def failure(sentence: str) -> bytes:
+    """The document of an answer that is not what was asked for."""
+    return msgspec.json.encode(Failure(error=sentence))
+
+
+def health(state: str) -> bytes:
+    """The document of a health answer."""
+    return msgspec.json.encode(Health(state=state))
+
+
+def up_to(history: History, seq: int) -> History:
+    """Only what the snapshot with this sequence number knows of; the rest comes with the next one."""
+    newest = [point.seq for point in history.points[-1:]] + [event.seq for event in history.events[-1:]]
+    if all(item <= seq for item in newest):
+        return history
+    return History(
+        complete=history.complete,
+        points=tuple(point for point in history.points if point.seq <= seq),
+        events=tuple(event for event in history.events if event.seq <= seq),
+    )
+
+
+def unready(snapshot: Snapshot) -> str | None:
+    """Why nothing can be said yet, in one sentence; None once a source has delivered."""
+    if any(source.last_at is not None for source in snapshot.sources):
+        return None
+    told = "; ".join(f"{source.name}: {source.detail}" for source in snapshot.sources if source.detail)
+    return f"no source has delivered anything yet ({told})" if told else "no source has delivered anything yet"
+
+
+def compressed(body: bytes) -> bytes:
+    """The body in gzip, without a time in its header so that equal bodies stay equal."""
+    return gzip.compress(body, GZIP_LEVEL, mtime=0)
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """One encoded document and the position that it leads its reader to."""
+
+    seq: int
+    body: bytes
+
+
+class Documents:
+    """Encodings of the newest state; everything older is forgotten when a newer state is published."""
+
+    def __init__(self, supply: Supply) -> None:
+        self._supply = supply
+        self._version = -1
+        self._frames: dict[int, asyncio.Task[Sent]] = {}
+
+    def snapshot(self) -> bytes:
+        """The body of /v1/snapshot."""
+        return wire.encode_snapshot(self._supply.latest())
+
+    async def history(self, since: int, *, packed: bool) -> bytes:
+        """The body of /v1/history, in gzip when `packed`."""
+        snapshot = self._supply.latest()
+        history = up_to(self._supply.history(since), snapshot.seq)
+
+        def encode() -> bytes:
+            body = wire.encode_history(history, snapshot.seq)
+            return compressed(body) if packed else body
+
+        return await asyncio.to_thread(encode) if _large(history) else encode()
+
+    async def frame(self, since: int) -> Sent:
+        """One whole server-sent event for every reader that has all up to `since`."""
+        if self._version != self._supply.changes.version:
+            self._version = self._supply.changes.version
+            self._frames = {}
+        task = self._frames.get(since)
+        if task is None:
+            task = self._frames[since] = asyncio.create_task(self._encode_frame(since))
+        # A reader that leaves must not take the encoding away from those who wait for it with him.
+        return await asyncio.shield(task)
+
+    async def _encode_frame(self, since: int) -> Sent:
+        snapshot = self._supply.latest()
+        history = up_to(self._supply.history(since), snapshot.seq)
+
+        def encode() -> bytes:
+            data = wire.encode_stream(Frame(snapshot=snapshot, history=history))
+            return b"id: %d\nevent: frame\ndata: %b\n\n" % (snapshot.seq, data)
+
+        return Sent(snapshot.seq, await asyncio.to_thread(encode) if _large(history) else encode())
+
+
+def _large(history: History) -> bool:
+    return len(history.points) + len(history.events) > LARGE_HISTORY

@@ -1,0 +1,216 @@
+"""Puts a sidecar together from its settings and runs it from the first socket to the last event."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from ddwatch import __version__
+from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch.core.grammar import LogReader
+from ddwatch.core.monitor import Monitor
+from ddwatch_sidecar.config import DEFAULT_PORT, Settings, zone_of
+from ddwatch_sidecar.exports.guard import Guard, host_of
+from ddwatch_sidecar.exports.http import HttpServer
+from ddwatch_sidecar.exports.listen import Address, Resolved, Unusable, open_listener, parse_address, resolve, url_of
+from ddwatch_sidecar.exports.supply import Supply
+from ddwatch_sidecar.metering import Meter
+from ddwatch_sidecar.narration import narrate
+from ddwatch_sidecar.service import Clock, ScaledClock, Service, Stream, WallClock
+from ddwatch_sidecar.sources.contract import Source
+from ddwatch_sidecar.sources.log_file import LogFile
+from ddwatch_sidecar.sources.standard_input import StandardInput
+
+ANNOUNCE_SCHEMA = "ddwatch.sidecar/1"
+MIB = 1024 * 1024
+PARENT_SECONDS = 0.5
+"""How often the process of --until-pid is looked at."""
+
+
+class Announcement(msgspec.Struct, frozen=True, kw_only=True):
+    """The one line on stdout that says where a sidecar listens."""
+
+    schema: str = ANNOUNCE_SCHEMA
+    url: str
+    """Where to read, without a path."""
+    pid: int
+    """Its process id."""
+
+
+def printed(settings: Settings) -> str:
+    """The settings as one JSON document; no token is part of them."""
+    return msgspec.json.format(
+        msgspec.json.encode({"schema": "ddwatch.config/1", **msgspec.to_builtins(settings)})
+    ).decode()
+
+
+def sources(settings: Settings) -> list[Source]:
+    """One source per --log; raises CommandFailed when there is none or one is named twice."""
+    paths = list(settings.log)
+    if not paths:
+        raise CommandFailed("there is nothing to read: give --log PATH, or --log - for standard input", Exit.USAGE)
+    if len(set(paths)) < len(paths):
+        raise CommandFailed("the same log is named twice", Exit.USAGE)
+    found: list[Source] = []
+    files = [path for path in paths if path != "-"]
+    for path in paths:
+        if path == "-":
+            if sys.stdin is None or sys.stdin.closed:
+                raise CommandFailed("standard input is closed, so --log - has nothing to read", Exit.INPUT)
+            found.append(StandardInput())
+            continue
+        name = "log" if len(files) == 1 else f"log:{path}"
+        found.append(LogFile(Path(path), name=name, catch_up_bytes=int(settings.catch_up * MIB)))
+    return found
+
+
+class HostZone(tzinfo):
+    """The zone of this host with its daylight saving, as the operating system knows it."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        """The offset that held here at a local time."""
+        if moment is None:
+            return None
+        return moment.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        """Part of the offset, not told apart."""
+        return None
+
+    def tzname(self, moment: datetime | None) -> str | None:
+        """The name that held here at a local time."""
+        return None if moment is None else moment.replace(tzinfo=None).astimezone().tzname()
+
+
+class Plan:
+    """A sidecar that is ready to run: everything that could be refused has been looked at."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        guard: Guard,
+        listener: socket.socket,
+        found: Sequence[Source],
+        *,
+        parent: psutil.Process | None,
+        announce: bool,
+    ) -> None:
+        self._settings = settings
+        self._guard = guard
+        self._listener = listener
+        self._sources = found
+        self._parent = parent
+        self._announce = announce
+
+    async def serve(self) -> bool:
+        """Serves until a signal, or until the parent is gone; False when a source had to be left behind."""
+        clock: Clock = WallClock()
+        if self._settings.time_scale != 1.0:
+            clock = ScaledClock(clock, self._settings.time_scale)
+        now = clock.now()
+        zone = zone_of(self._settings.tz) or HostZone()
+        monitor = Monitor(started_at=now, version=__version__, simulated=self._settings.simulated)
+        meter = Meter()
+        streams = [Stream(source, LogReader(zone, now), narrate) for source in self._sources]
+        service = Service(streams, monitor, clock, meter)
+        publication = service.publication
+        supply = Supply(publication.latest, monitor.history, monitor.tallies, meter.figures, publication)
+        server = HttpServer(supply, self._guard)
+        url = url_of(self._listener)
+        # From here on a signal is a wish to leave, not an end.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, service.stop)
+        await server.start(self._listener)
+        self._say(url)
+        watching = [asyncio.create_task(server.failed())]
+        if self._parent is not None:
+            watching.append(asyncio.create_task(_gone(self._parent, service.stop)))
+        running = asyncio.create_task(service.run())
+        waiting: set[asyncio.Task[Any]] = {running, *watching}
+        try:
+            while not running.done():
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            for task in (running, *watching):
+                task.cancel()
+            await asyncio.gather(running, *watching, return_exceptions=True)
+            await server.stop("the sidecar was told to stop")
+        narrate("stopped")
+        return await running
+
+    def _say(self, url: str) -> None:
+        names = ", ".join(self._settings.log)
+        narrate(f"{__version__} serves {names} on {url}")
+        if self._announce:
+            # Whoever asked for the line may have left already.
+            with suppress(OSError, ValueError):
+                sys.stdout.write(msgspec.json.encode(Announcement(url=url, pid=os.getpid())).decode() + "\n")
+                sys.stdout.flush()
+
+
+async def _gone(parent: psutil.Process, stop: Callable[[], None]) -> None:
+    """Calls `stop` once a process is gone; a new process with its number is not it."""
+    while _lives(parent):
+        await asyncio.sleep(PARENT_SECONDS)
+    narrate(f"process {parent.pid} is gone, so this sidecar leaves")
+    stop()
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _address(settings: Settings) -> tuple[Address, Resolved]:
+    address = parse_address(settings.listen, DEFAULT_PORT)
+    if settings.port is not None:
+        address = address._replace(port=settings.port)
+    return address, resolve(address)
+
+
+def _guard(settings: Settings, address: Address, token: str | None) -> Guard:
+    for name in settings.allow_host:
+        if host_of(name) is None:
+            raise CommandFailed(f"--allow-host {name!r} is not a host name", Exit.USAGE)
+    return Guard(token=token, hosts=(address.host, *settings.allow_host))
+
+
+def plan(settings: Settings, token: str | None, *, until_pid: int | None, announce: bool) -> Plan:
+    """Looks at everything that can be refused and opens the socket; raises CommandFailed with one sentence."""
+    found = sources(settings)
+    try:
+        address, resolved = _address(settings)
+    except Unusable as unusable:
+        raise CommandFailed(str(unusable), Exit.USAGE) from unusable
+    if token is None and not resolved.loopback:
+        raise CommandFailed(
+            f"{address.host} can be reached from other hosts, so it needs a token: "
+            "give --token-file FILE or set DDWATCH_TOKEN",
+            Exit.USAGE,
+        )
+    guard = _guard(settings, address, token)
+    parent: psutil.Process | None = None
+    if until_pid is not None:
+        try:
+            parent = psutil.Process(until_pid)
+        except (psutil.NoSuchProcess, OverflowError) as error:
+            raise CommandFailed(f"there is no process {until_pid} to stay for", Exit.INPUT) from error
+    try:
+        listener = open_listener(address, resolved)
+    except Unusable as unusable:
+        raise CommandFailed(str(unusable), Exit.INPUT) from unusable
+    return Plan(settings, guard, listener, found, parent=parent, announce=announce)

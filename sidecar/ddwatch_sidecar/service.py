@@ -1,0 +1,328 @@
+"""The sidecar's heart: polls sources, folds what they deliver into the monitor, publishes snapshots."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from ddwatch.core.records import Gap, LinesSeen, LogRecord, Record, Rotation, SelfReading, SourceFault, SourceUp
+from ddwatch.core.snapshot import History, Snapshot
+from ddwatch.core.tallies import Tallies
+from ddwatch_sidecar.sources.contract import Item, Line, Source
+
+POLL_SECONDS = 0.125
+"""Time between two polls of a source that has nothing more ready; two of them fit between two snapshots."""
+BUSY_SECONDS = 0.25
+"""Least time between two published snapshots."""
+QUIET_SECONDS = 1.0
+"""Time between two published snapshots while nothing arrives, so that ages move."""
+METER_SECONDS = 5.0
+LINES_AT_ONCE = 500
+"""Lines that are read before other work gets its turn."""
+CATCH_UP_RECORDS = 50_000
+"""Records of the past that are held until it is known whether their times can be right."""
+CLOSING_SECONDS = 1.0
+"""How long the last lines may take once the sidecar is told to stop."""
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> float:
+        """Seconds since the epoch; never earlier than before."""
+
+
+class WallClock:
+    """The host's time, kept from running backwards when the host's clock is set back."""
+
+    SLEW = 0.1
+    """Share of the elapsed time by which a clock that is ahead falls back."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._wall = wall
+        self._ticks = ticks
+        self._last_ticks = ticks()
+        self._last = wall()
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ticks, wall = self._ticks(), self._wall()
+        elapsed = max(0.0, ticks - self._last_ticks)
+        self._last_ticks = ticks
+        self._last = max(wall, self._last + elapsed * (1.0 - self.SLEW))
+        return self._last
+
+
+class ScaledClock:
+    """Runs faster than the clock it is made from, from the moment it is made: one second is `scale` seconds."""
+
+    def __init__(self, clock: Clock, scale: float) -> None:
+        self._clock = clock
+        self._scale = scale
+        self._origin = clock.now()
+
+    def now(self) -> float:
+        """Seconds since the epoch, stretched."""
+        return self._origin + (self._clock.now() - self._origin) * self._scale
+
+
+class Reader(Protocol):
+    """Text of one stream to records (core/grammar)."""
+
+    @property
+    def stamped(self) -> bool:
+        """Whether its lines carry times."""
+
+    def read(self, line: bytes, arrived: float | None, number: int | None) -> Sequence[Record]:
+        """The records that a line completes; `arrived` None places them by the line's own time."""
+
+    def close(self) -> Sequence[Record]:
+        """The records that are still pending."""
+
+
+class Folding(Protocol):
+    """Records to snapshots (core/monitor)."""
+
+    def accept(self, record: Record, source: str) -> None:
+        """Takes the next record of a source."""
+
+    def unstamped(self) -> None:
+        """Is told that the times are estimates."""
+
+    def at(self, now: float) -> Snapshot:
+        """The snapshot at a time."""
+
+    def history(self, since: int) -> History:
+        """Points and events after a sequence number."""
+
+    def tallies(self) -> Tallies:
+        """All counts so far."""
+
+
+class Metering(Protocol):
+    """Reads what this process costs."""
+
+    def read(self, now: float) -> SelfReading | None:
+        """The newest reading, None where there is none yet."""
+
+
+class Publication:
+    """The newest snapshot and its version; wakes those who wait for a newer one."""
+
+    def __init__(self, first: Snapshot) -> None:
+        self._snapshot = first
+        self._version = 0
+        self._newer = asyncio.Event()
+
+    @property
+    def version(self) -> int:
+        """Rises by one with every published snapshot."""
+        return self._version
+
+    def latest(self) -> Snapshot:
+        """The newest snapshot."""
+        return self._snapshot
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replaces the newest snapshot."""
+        self._snapshot = snapshot
+        self._version += 1
+        newer, self._newer = self._newer, asyncio.Event()
+        newer.set()
+
+    async def after(self, version: int) -> int:
+        """Waits until the version is higher than this one and returns it."""
+        while self._version <= version:
+            await self._newer.wait()
+        return self._version
+
+
+class Stream:
+    """One source with the reader of its lines.
+
+    Lines that stood there before we came carry their own times. Those may lie ahead of us (a log written in another
+    zone, or without times): then the whole past is moved back so that it ends now, because order is what counts.
+    """
+
+    def __init__(self, source: Source, reader: Reader, tell: Callable[[str], None]) -> None:
+        self.source = source
+        self._reader = reader
+        self._tell = tell
+        self._past: list[Record] = []
+        self._live = False
+        self._shift: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The source's name."""
+        return self.source.name
+
+    @property
+    def estimated(self) -> bool:
+        """Whether times had to be estimated because the log has none."""
+        return self._shift is not None and not self._reader.stamped
+
+    def take(self, items: Sequence[Item], now: float) -> list[Record]:
+        """The records that these items give, in order."""
+        found: list[Record] = []
+        lines = 0
+        for item in items:
+            match item:
+                case Line():
+                    lines += 1
+                    if item.live:
+                        found += self.settle(now)
+                        self._live = True
+                        found += self._reader.read(item.data, now, item.number)
+                    else:
+                        self._past += self._reader.read(item.data, None, item.number)
+                case SourceFault():
+                    found.append(item)
+                    self._tell(f"{self.name}: {item.reason}")
+                case SourceUp():
+                    found.append(item)
+                    self._tell(f"{self.name}: {item.detail or 'is being read'}")
+                case Gap() | Rotation():
+                    # What stands between old lines happened at their time, not now.
+                    if self._past or not self._live:
+                        self._past.append(item)
+                    else:
+                        found.append(item)
+        if lines:
+            found.append(LinesSeen(at=now, source=self.name, lines=lines))
+        if len(self._past) > CATCH_UP_RECORDS:
+            found += self.settle(now)
+        return found
+
+    def settle(self, now: float) -> list[Record]:
+        """Hands over what is held of the past, moved back if it would lie ahead of now."""
+        past, self._past = self._past, []
+        newest = next((record.at for record in reversed(past) if isinstance(record, LogRecord)), None)
+        if newest is None:
+            return past
+        if self._shift is None:
+            self._shift = max(0.0, newest - now)
+            if self._shift > 1.0 and self._reader.stamped:
+                self._tell(f"{self.name}: its times are {self._shift:.0f} s ahead of this host's; is --tz right?")
+        placed: list[Record] = []
+        at = next(record.at for record in past if isinstance(record, LogRecord)) - self._shift
+        for record in past:
+            at = min(record.at - self._shift if isinstance(record, LogRecord) else at, now)
+            placed.append(record if record.at == at else replace(record, at=at))
+        return placed
+
+    def close(self, now: float) -> list[Record]:
+        """The last records."""
+        last = [replace(record, at=min(record.at, now)) for record in self._reader.close()]
+        return [*self.settle(now), *last]
+
+
+class Service:
+    """Runs until it is told to stop; an exception in our own code ends it."""
+
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        monitor: Folding,
+        clock: Clock,
+        meter: Metering,
+    ) -> None:
+        self._streams = streams
+        self._monitor = monitor
+        self._clock = clock
+        self._meter = meter
+        self._stop = asyncio.Event()
+        self._news = asyncio.Event()
+        self._deadline = float("inf")
+        self.publication = Publication(monitor.at(clock.now()))
+
+    def stop(self) -> None:
+        """Begins the end: what stands in the sources is read once more, then `run` returns."""
+        if not self._stop.is_set():
+            self._deadline = asyncio.get_running_loop().time() + CLOSING_SECONDS
+            self._stop.set()
+            self._news.set()
+
+    async def run(self) -> bool:
+        """Polls and publishes; returns False when a source is stuck in the operating system and was left behind."""
+        pool = ThreadPoolExecutor(max_workers=max(1, len(self._streams)), thread_name_prefix="source")
+        following = [asyncio.create_task(self._follow(stream, pool)) for stream in self._streams]
+        endless = [asyncio.create_task(self._publish()), asyncio.create_task(self._metering())]
+        stopped = asyncio.create_task(_wait(self._stop, None))
+        try:
+            waiting: set[asyncio.Task[None]] = {*following, *endless, stopped}
+            while not stopped.done():
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            left = max(0.0, self._deadline - asyncio.get_running_loop().time())
+            stuck: set[asyncio.Task[None]] = set()
+            if following:
+                done, stuck = await asyncio.wait(following, timeout=left)
+                for task in done:
+                    task.result()
+            self._end()
+        finally:
+            for task in (*following, *endless, stopped):
+                task.cancel()
+            await asyncio.gather(*following, *endless, stopped, return_exceptions=True)
+            pool.shutdown(wait=False)
+        return not stuck
+
+    def _end(self) -> None:
+        now = self._clock.now()
+        for stream in self._streams:
+            self._accept(stream, stream.close(now))
+        self.publication.publish(self._monitor.at(now))
+
+    async def _follow(self, stream: Stream, pool: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
+        source = stream.source
+        while True:
+            last = self._stop.is_set()
+            items = await loop.run_in_executor(pool, source.poll, self._clock.now())
+            for start in range(0, len(items), LINES_AT_ONCE):
+                self._accept(stream, stream.take(items[start : start + LINES_AT_ONCE], self._clock.now()))
+                await asyncio.sleep(0)
+            if source.behind and loop.time() < self._deadline:
+                continue
+            self._accept(stream, stream.settle(self._clock.now()))
+            if last:
+                source.close()
+                return
+            await _wait(self._stop, POLL_SECONDS)
+
+    def _accept(self, stream: Stream, records: Sequence[Record]) -> None:
+        for record in records:
+            self._monitor.accept(record, stream.name)
+        if records:
+            self._news.set()
+        if stream.estimated:
+            self._monitor.unstamped()
+
+    async def _publish(self) -> None:
+        while not self._stop.is_set():
+            await _wait(self._stop, BUSY_SECONDS)
+            await _wait(self._news, QUIET_SECONDS - BUSY_SECONDS)
+            self._news.clear()
+            self.publication.publish(self._monitor.at(self._clock.now()))
+
+    async def _metering(self) -> None:
+        while not self._stop.is_set():
+            reading = self._meter.read(self._clock.now())
+            if reading is not None:
+                self._monitor.accept(reading, "ddwatch")
+            await _wait(self._stop, METER_SECONDS)
+
+
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    """Waits for an event, but no longer than this; None waits for ever."""
+    if event.is_set():
+        return
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except asyncio.TimeoutError:
+        return
