@@ -82,6 +82,8 @@ def run(words: Sequence[str]) -> int:
     try:
         command, rest = chosen(words)
         module = cast("CommandModule", import_module(command.module))
+        if getattr(module, "PASSES_WORDS", False):
+            return module.run(argparse.Namespace(words=list(rest)))
         name = "ddwatch" if command is COMMANDS[0] else f"ddwatch {command.name}"
         parser = Parser(prog=name, description=command.summary, allow_abbrev=False)
         module.add_arguments(parser)
