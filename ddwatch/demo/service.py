@@ -1,7 +1,8 @@
 """The simulated service as a process of its own: writes its log at the pace of the wall clock.
 
 `python -m ddwatch.demo.service --scenario steady --seed 1 --log PATH` first writes the part of the story that
-already lies in the past, says `live` on stdout, and then goes on line by line until it is told to end.
+already lies in the past, says `live` on stdout, and then goes on line by line until it is told to end. With
+`--hold` it first waits for a line on stdin, so that a watcher can take its place before time moves.
 """
 
 import argparse
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per second")
     parser.add_argument("--interval", type=int, default=1, help="decode steps per decode line")
     parser.add_argument("--lead", type=float, help="seconds of the story that already lie in the past")
+    parser.add_argument("--hold", action="store_true", help="once live, wait for a line on stdin before time moves")
     parser.add_argument("--until-pid", type=int, help="end when this process ends")
 
 
@@ -79,7 +81,14 @@ def write(log: int, batch: list[str]) -> None:
 
 
 def play(
-    story: Iterator[tuple[float, str]], log: int, live_from: float, speed: float, stop: threading.Event, pid: int | None
+    story: Iterator[tuple[float, str]],
+    log: int,
+    *,
+    live_from: float,
+    speed: float,
+    stop: threading.Event,
+    until_pid: int | None,
+    hold: bool,
 ) -> None:
     """Writes the lines up to `live_from` at once and the others when they are due."""
     batch: list[str] = []
@@ -93,8 +102,10 @@ def play(
     write(log, batch)
     sys.stdout.write(f"{LIVE}\n")
     sys.stdout.flush()
+    if hold:
+        sys.stdin.readline()
     pace = Pace(live_from, time.monotonic(), speed)
-    while wait_until(pace.due(at), stop, pid):
+    while wait_until(pace.due(at), stop, until_pid):
         now = time.monotonic()
         batch = []
         while pace.due(at) <= now + GROUP_SECONDS and len(batch) < 5000:
@@ -123,7 +134,15 @@ def main(words: list[str] | None = None) -> int:
         sys.stderr.write(f"ddwatch demo: cannot write the simulated log {arguments.log}: {error.strerror}\n")
         return Exit.INPUT
     try:
-        play(told, log, live_from, arguments.speed, stop, arguments.until_pid)
+        play(
+            told,
+            log,
+            live_from=live_from,
+            speed=arguments.speed,
+            stop=stop,
+            until_pid=arguments.until_pid,
+            hold=arguments.hold,
+        )
     except OSError as error:
         sys.stderr.write(f"ddwatch demo: the simulated service stopped: {error.strerror}\n")
         return Exit.INPUT

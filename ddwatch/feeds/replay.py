@@ -1,0 +1,366 @@
+"""A feed that plays a log through the same core as the live path, in this process, at any speed and from any place."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from datetime import tzinfo
+
+from ddwatch.core.grammar import LogReader
+from ddwatch.core.history import merged
+from ddwatch.core.monitor import Monitor
+from ddwatch.core.records import LinesSeen, Record, SourceFault, SourceUp
+from ddwatch.core.snapshot import Frame, History
+from ddwatch.feeds.contract import ReplayControls
+
+SPEEDS: tuple[float, ...] = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)
+"""Steps of `faster` and `slower`; infinite is as fast as this machine can."""
+FRAME_SECONDS = 0.25
+"""Wall time between two frames, and the longest that one frame may take to compute."""
+QUIET_SECONDS = 10.0
+"""Silence in the log that is longer than this is hurried through."""
+HURRY_SECONDS = 1.0
+"""Wall time that a hurried silence takes, whatever its length."""
+CLOSE_ASKS = 600
+"""Whole seconds of one silence at which the core is asked for its verdict, one by one; then once a minute."""
+FAR_ASKS = 1500
+"""Minutes of one silence at which it is asked; the rest is skipped."""
+
+Lines = AbstractContextManager[Iterator[bytes]]
+"""An opened log: its physical lines without their newlines."""
+
+
+class Deck:
+    """One run of a log through the core, from its first line on; it knows no clock but the log's own.
+
+    The core is asked for its verdicts at the time of every record and at each whole second of silence in between.
+    """
+
+    def __init__(
+        self,
+        lines: Iterator[bytes],
+        *,
+        zone: tzinfo | None,
+        base: float,
+        source: str,
+        version: str = "",
+        simulated: bool = False,
+        asked: Callable[[float, Monitor], None] | None = None,
+        seen: Callable[[Record], None] | None = None,
+    ) -> None:
+        """Reads up to the first record.
+
+        Args:
+            lines: physical lines without newlines.
+            zone: where the log's stamps were written.
+            base: time of the first line if the log has no stamps, seconds since the epoch.
+            source: name of the log in snapshots.
+            version: version of ddwatch, shown with every snapshot.
+            simulated: whether the log comes from a simulation.
+            asked: told each time after the core was asked.
+            seen: told each record before the core takes it.
+        """
+        self._reader = LogReader(zone, base)
+        self._lines_total = 0
+        self._lines_new = 0
+        self._source = source
+        self._asked = asked
+        self._seen = seen
+        self._records = self._read(lines)
+        self._next = next(self._records, None)
+        self.now = base if self._next is None else self._next.at
+        """The log's time that has been reached."""
+        self.started_at = self.now
+        self.monitor = Monitor(started_at=self.now, version=version, simulated=simulated)
+        self.monitor.accept(SourceUp(at=self.now, source=source), source)
+        self._unstamped = False
+        self.quiet = 0.0
+        """Length of the silence between the last record taken and the next, seconds."""
+
+    @property
+    def lines(self) -> int:
+        """Physical lines read so far."""
+        return self._lines_total
+
+    @property
+    def stamped(self) -> bool:
+        """False when the log has no times, so that all are estimates."""
+        return self._reader.stamped
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last record has been taken."""
+        return self._next is None
+
+    @property
+    def upcoming(self) -> float | None:
+        """Time of the next record; None at the end."""
+        return None if self._next is None else self._next.at
+
+    def _read(self, lines: Iterator[bytes]) -> Iterator[Record]:
+        for number, line in enumerate(lines, 1):
+            self._lines_total = number
+            self._lines_new += 1
+            yield from self._reader.read(line, None, number)
+        yield from self._reader.close()
+
+    def advance(self, to: float, more: Callable[[], bool] = lambda: True) -> None:
+        """Plays up to a time of the log; stops early when `more` says so (asked now and then)."""
+        count = 0
+        while self._next is not None and self._next.at <= to:
+            if self._next.at > self.now:
+                self._ask()
+                self._silence(self._next.at)
+            record = self._next
+            if self._seen is not None:
+                self._seen(record)
+            self.monitor.accept(record, self._source)
+            self._next = next(self._records, None)
+            self.quiet = 0.0 if self._next is None else self._next.at - self.now
+            count += 1
+            if count % 64 == 0 and not more():
+                return
+        if self._next is None:
+            self._ask()
+        elif to > self.now and math.isfinite(to):
+            self._ask()
+            self._silence(to)
+
+    def _ask(self) -> None:
+        if self._lines_new:
+            self.monitor.accept(LinesSeen(at=self.now, source=self._source, lines=self._lines_new), self._source)
+            self._lines_new = 0
+        if not self._unstamped and not self._reader.stamped:
+            self._unstamped = True
+            self.monitor.unstamped()
+        self.monitor.verdicts(self.now)
+        if self._asked is not None:
+            self._asked(self.now, self.monitor)
+
+    def _silence(self, end: float) -> None:
+        """Moves to `end`, asking at each whole second before it (bounded)."""
+        second = math.floor(self.now) + 1.0
+        for count in range(CLOSE_ASKS + FAR_ASKS):
+            if second >= end:
+                break
+            self.now = second
+            self._ask()
+            second += 1.0 if count < CLOSE_ASKS else 60.0
+        self.now = end
+
+
+class Head:
+    """The play head: what the operator wants of the replay, shared by the screen's thread and the feed's."""
+
+    def __init__(self, speed: float, can_rewind: bool, duration: float | None) -> None:
+        self._lock = threading.Condition()
+        self._speed = speed
+        self._can_rewind = can_rewind
+        self._duration = duration
+        self._paused = False
+        self._position = 0.0
+        self._furthest = 0.0
+        self._target: float | None = None
+        self.closed = False
+
+    @property
+    def position(self) -> float:
+        """Seconds of the log that have been played."""
+        return self._position
+
+    @property
+    def duration(self) -> float:
+        """Seconds that the log lasts; for a stream, or where its end shows no time, what is known of it so far."""
+        return max(self._furthest, self._duration or 0.0)
+
+    @property
+    def speed(self) -> float:
+        """Seconds of the log per second of the clock; infinite is as fast as possible."""
+        return self._speed
+
+    @property
+    def paused(self) -> bool:
+        """Whether time stands still."""
+        return self._paused
+
+    def toggle_pause(self) -> None:
+        """Halts or goes on."""
+        with self._lock:
+            self._paused = not self._paused
+            self._lock.notify_all()
+
+    def seek(self, seconds: float) -> None:
+        """Moves by that many seconds of the log; a stream cannot be moved back."""
+        with self._lock:
+            goal = max((self._position if self._target is None else self._target) + seconds, 0.0)
+            if self._duration is not None:
+                goal = min(goal, max(self._duration, self._furthest))
+            if goal < self._position and not self._can_rewind:
+                return
+            self._target = goal
+            self._lock.notify_all()
+
+    def faster(self) -> None:
+        """Raises the speed by one step."""
+        with self._lock:
+            self._speed = next((step for step in SPEEDS if step > self._speed), SPEEDS[-1])
+            self._lock.notify_all()
+
+    def slower(self) -> None:
+        """Lowers the speed by one step."""
+        with self._lock:
+            self._speed = next((step for step in reversed(SPEEDS) if step < self._speed), SPEEDS[0])
+            self._lock.notify_all()
+
+    def close(self) -> None:
+        """Ends the replay."""
+        with self._lock:
+            self.closed = True
+            self._lock.notify_all()
+
+    def wanted(self) -> float | None:
+        """Takes the place that was asked for last, if any."""
+        with self._lock:
+            target, self._target = self._target, None
+            return target
+
+    def disturbed(self) -> bool:
+        """Whether somebody waits for another place or for the end."""
+        return self.closed or self._target is not None
+
+    def reached(self, position: float) -> None:
+        """Notes where the replay is."""
+        self._position = position
+        self._furthest = max(self._furthest, position)
+
+    def rest(self, seconds: float) -> None:
+        """Waits, unless something is asked for."""
+        with self._lock:
+            if not self.disturbed():
+                self._lock.wait(seconds)
+
+
+class ReplayFeed:
+    """Frames of a log in order of its own time.
+
+    Going back plays the log again from its start, in the feed's thread; frames meanwhile repeat the last one.
+    """
+
+    def __init__(
+        self,
+        open_lines: Callable[[], Lines],
+        *,
+        origin: str,
+        source: str = "",
+        zone: tzinfo | None,
+        speed: float = 10.0,
+        base: float = 0.0,
+        version: str = "",
+        can_rewind: bool = True,
+        duration: float | None = None,
+        start: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepares a replay.
+
+        Args:
+            open_lines: opens the log at its beginning; OSError and ValueError are shown as a fault.
+            origin: the log as the operator would name it.
+            source: its name in snapshots; the origin when empty.
+            zone: where the log's stamps were written.
+            speed: seconds of the log per second of the clock; infinite is as fast as possible.
+            base: time of the first line if the log has no stamps.
+            version: version of ddwatch.
+            can_rewind: False for a stream, which opens only once.
+            duration: seconds that the log lasts, where known.
+            start: seconds of the log to skip at first.
+            clock: monotonic seconds.
+        """
+        self._open = open_lines
+        self._origin = origin
+        self._source = source or origin
+        self._zone = zone
+        self._base = base
+        self._version = version
+        self._clock = clock
+        self._head = Head(speed, can_rewind, duration)
+        self._history = History()
+        self._seq = 0
+        self._last: Frame | None = None
+        if start > 0:
+            self._head.seek(start)
+
+    @property
+    def origin(self) -> str:
+        """The log as the operator would name it."""
+        return self._origin
+
+    @property
+    def controls(self) -> ReplayControls:
+        """Pause, seek, faster, slower."""
+        return self._head
+
+    def close(self) -> None:
+        """Makes `frames` end within a second."""
+        self._head.close()
+
+    def frames(self) -> Iterator[Frame | SourceFault]:
+        """Frames until the feed is closed; after the log's end the last one is repeated, and going back is possible."""
+        try:
+            again: float | None = 0.0
+            while again is not None and not self._head.closed:
+                with self._open() as lines:
+                    again = yield from self._run(lines, again)
+        except (OSError, ValueError, EOFError) as error:
+            yield SourceFault(at=self._base, source=self._source, reason=f"{self._origin}: {error}")
+
+    def _run(self, lines: Iterator[bytes], place: float) -> Generator[Frame | SourceFault, None, float | None]:
+        """Plays from the first line on, quickly to `place`; returns the place to start over for, None at the end."""
+        head = self._head
+        deck = Deck(lines, zone=self._zone, base=self._base, source=self._source, version=self._version)
+        self._history, self._seq = History(), 0
+        target = deck.started_at + place if place > 0 else None
+        before = self._clock()
+        while not head.closed:
+            wanted = head.wanted()
+            if wanted is not None:
+                if wanted < deck.now - deck.started_at:
+                    return wanted
+                target = deck.started_at + wanted
+            now = self._clock()
+            passed, before = now - before, now
+            if target is None:
+                busy = self._play(deck, None if head.paused else self._goal(deck, passed))
+            else:
+                busy = self._play(deck, target)
+                target = target if busy else None
+            head.reached(deck.now - deck.started_at)
+            yield self._frame(deck) if target is None or self._last is None else self._last
+            if not busy:
+                head.rest(FRAME_SECONDS)
+        return None
+
+    def _goal(self, deck: Deck, passed: float) -> float:
+        """How far the log's time has come after some wall time; long silences are hurried through, visibly."""
+        speed = self._head.speed
+        if deck.upcoming is None or math.isinf(speed):
+            return math.inf
+        if deck.quiet <= QUIET_SECONDS:
+            return deck.now + passed * speed
+        return min(deck.now + passed * max(speed, deck.quiet / HURRY_SECONDS), deck.upcoming)
+
+    def _play(self, deck: Deck, to: float | None) -> bool:
+        """Plays up to a time, for at most one frame; True when there is more to play up to there."""
+        if to is None or deck.ended:
+            return False
+        deadline = self._clock() + FRAME_SECONDS
+        deck.advance(to, lambda: self._clock() < deadline and not self._head.disturbed())
+        return not deck.ended and deck.now < to
+
+    def _frame(self, deck: Deck) -> Frame:
+        snapshot = deck.monitor.at(deck.now)
+        self._history = merged(self._history, deck.monitor.history(self._seq))
+        self._seq = snapshot.seq
+        self._last = Frame(snapshot=snapshot, history=self._history)
+        return self._last
