@@ -5,7 +5,7 @@
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-SOURCES := ddwatch sidecar tests
+SOURCES := ddwatch sidecar tests tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -24,7 +24,7 @@ test: packages ## the whole test suite (TESTS="tests/core -k flags" runs a part)
 	@$(BIN)/python -m pytest $(TESTS)
 
 test-fast: environment ## the pure core and the laws of the house, in seconds
-	@$(BIN)/python -m pytest tests/core tests/architecture
+	@$(BIN)/python -m pytest tests/core tests/scenarios tests/schemas tests/architecture
 
 check: lint types imports test ## formatting, lint, types, import laws, tests: what CI runs
 
@@ -47,7 +47,7 @@ bench: environment ## measure the budgets against their peers and print tables
 	@set -e; for script in tests/bench/bench_*.py; do $(BIN)/python "$$script"; done
 
 schemas: environment ## write docs/schemas anew from the types
-	@$(BIN)/python tools/schemas.py
+	@$(BIN)/python -m tools.schemas
 
 clean: ## remove the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build dist
