@@ -1,8 +1,10 @@
 """The life of the watched server as its own lines tell it: start, arguments, ready, trouble, stop."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
-from ddwatch.core.arguments import changes
+from ddwatch.core.arguments import UNSET, changes
 from ddwatch.core.durations import in_words
 from ddwatch.core.history import EventLog
 from ddwatch.core.records import (
@@ -13,6 +15,7 @@ from ddwatch.core.records import (
     LogRecord,
     PoolSized,
     Retraction,
+    ServerInfo,
     ServerReady,
     ServerStart,
     ServerStop,
@@ -33,12 +36,20 @@ WORDS_SHOWN = 6
 """Changed arguments named in an event; the rest is a number."""
 
 
+Arguments = Mapping[str, str | int | float | bool | None]
+
+
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _address(arguments: Arguments) -> str | None:
+    port = _whole(arguments.get("port"))
+    return None if port is None else f"{_text(arguments.get('host')) or '127.0.0.1'}:{port}"
 
 
 class Lifecycle:
@@ -49,6 +60,7 @@ class Lifecycle:
         self._start: ServerStart | None = None
         self._seen_before = False
         self._crash: Crash | None = None
+        self._gpus: tuple[str, ...] = ()
         self.view = ServerView()
 
     @property
@@ -94,6 +106,30 @@ class Lifecycle:
             case _:
                 pass
 
+    def info(self, record: ServerInfo) -> None:
+        """Takes the setup in force as the server's own port tells it.
+
+        The log may have been read from the middle: what it did not say is filled in. Arguments that differ from
+        those known are a restart that the log did not show.
+        """
+        known = self._start
+        start = ServerStart(at=record.at, arguments=record.arguments, withheld=record.withheld)
+        if known is None:
+            self._start = start
+            self.view = self._described(self.view, record.arguments)
+        elif self.view.state != "starting":
+            both = known.arguments.keys() & record.arguments.keys()
+            if any(known.arguments[name] != record.arguments[name] for name in both):
+                self._started(start)
+                self.view = replace(self.view, state="ready")
+        self.view = replace(self.view, version=record.version or self.view.version)
+
+    def gpus(self, names: tuple[str, ...]) -> None:
+        """Takes the names of this host's GPUs."""
+        self._gpus = names
+        kinds = " + ".join(dict.fromkeys(names))
+        self.view = replace(self.view, gpu_name=kinds or None, gpu_count=len(names) or None)
+
     def _started(self, record: ServerStart) -> None:
         before = self._start
         view = self.view
@@ -108,9 +144,18 @@ class Lifecycle:
             return
         restarted = self._seen_before
         self._begin(record.at, restarted)
-        arguments = record.arguments
-        self.view = replace(
-            self.view,
+        self.view = self._described(self.view, record.arguments)
+        self._start = record
+        if not restarted:
+            self._events.add(record.at, "start", "ok", f"server start: {self.view.model or 'model not named'}")
+            return
+        words = "its arguments before were not seen" if before is None else self._changed(before, record)
+        self._events.add(record.at, "restart", "ok", f"restart: {words}")
+
+    @staticmethod
+    def _described(view: ServerView, arguments: Arguments) -> ServerView:
+        return replace(
+            view,
             model=_text(arguments.get("served_model_name")) or _text(arguments.get("model_path")),
             algorithm=_text(arguments.get("speculative_algorithm")),
             tree_budget=next((_whole(v) for k, v in arguments.items() if k.endswith("tree_budget")), None),
@@ -119,18 +164,12 @@ class Lifecycle:
             dp=_whole(arguments.get("dp_size")),
             pp=_whole(arguments.get("pp_size")),
             ep=_whole(arguments.get("ep_size")),
-            version=_text(arguments.get("version")),
-            address=self._address(record),
+            version=_text(arguments.get("version")) or view.version,
+            address=_address(arguments),
             context_limit=_whole(arguments.get("context_length")),
             decode_log_interval=_whole(arguments.get("decode_log_interval")),
-            arguments=arguments,
+            arguments={name: value for name, value in arguments.items() if value not in UNSET},
         )
-        self._start = record
-        if not restarted:
-            self._events.add(record.at, "start", "ok", f"server start: {self.view.model or 'model not named'}")
-            return
-        words = "its arguments before were not seen" if before is None else self._changed(before, record)
-        self._events.add(record.at, "restart", "ok", f"restart: {words}")
 
     @staticmethod
     def _changed(before: ServerStart, after: ServerStart) -> str:
@@ -140,17 +179,12 @@ class Lifecycle:
         more = f" and {len(words) - WORDS_SHOWN} more" if len(words) > WORDS_SHOWN else ""
         return ", ".join(words[:WORDS_SHOWN]) + more
 
-    @staticmethod
-    def _address(record: ServerStart) -> str | None:
-        port = _whole(record.arguments.get("port"))
-        if port is None:
-            return None
-        return f"{_text(record.arguments.get('host')) or '127.0.0.1'}:{port}"
-
     def _begin(self, at: float, restarted: bool) -> None:
         self.view = ServerView(state="starting", started_at=at, restarts=self.view.restarts + (1 if restarted else 0))
         self._crash = None
         self._seen_before = True
+        if self._gpus:
+            self.gpus(self._gpus)
 
     def _loading(self, record: LoadProgress) -> None:
         view = self.view

@@ -4,19 +4,24 @@ from collections import deque
 
 from msgspec.structs import replace
 
+from ddwatch.core.agreement import Disagreement
 from ddwatch.core.history import EventLog, Ring
 from ddwatch.core.lifecycle import Lifecycle
-from ddwatch.core.positions import Positions, speaks_for_itself
+from ddwatch.core.moments import Moments
+from ddwatch.core.positions import Positions, RankKey, speaks_for_itself
 from ddwatch.core.ranks import LiveRanks
 from ddwatch.core.records import (
     DecodeBatch,
     Gap,
+    GpuNames,
     LinesSeen,
+    Loads,
     LogRecord,
     PrefillBatch,
     Record,
     Rotation,
     SelfReading,
+    ServerInfo,
     ServerStart,
     SourceFault,
     SourceUp,
@@ -39,6 +44,7 @@ UNREAD_EXAMPLES = 5
 HEADS_SECONDS = 60.0
 """The stretch over which unread lines are weighed against read ones."""
 UNREAD_EVENT_SECONDS = 300.0
+DISAGREEMENT_SECONDS = 600.0
 LOG = "log"
 """Name of the source of records that come without one."""
 
@@ -68,6 +74,8 @@ class Monitor:
         self._positions = Positions()
         self._ranks = LiveRanks()
         self._seconds = Seconds(self._ring)
+        self._moments = Moments()
+        self._engine: str | None = None
         self._count = Count()
         self._sources: dict[str, SourceView] = {}
         self._examples: deque[UnreadExample] = deque(maxlen=UNREAD_EXAMPLES)
@@ -97,6 +105,12 @@ class Monitor:
                 self._source_up(record)
             case LinesSeen():
                 self._lines(record)
+            case Loads():
+                self._loads(record)
+            case ServerInfo():
+                self._info(record)
+            case GpuNames(names=names):
+                self._lifecycle.gpus(names)
             case SelfReading():
                 self._watch = SelfView(cpu_ratio=record.cpu_ratio, resident_bytes=record.resident_bytes)
             case _:
@@ -202,7 +216,9 @@ class Monitor:
         elif "idle" in sample.flags and rank.sample is not None:
             self._seconds.mark(rank.sample.at, "idle")
         rank.decoded(record, sample)
-        self._seconds.add(key, sample)
+        self._engine = sample.engine
+        if rank.fresh_moments(record.at) is None:
+            self._seconds.add(key, sample)
         self._count.sample(sample, self._positions.log_interval(sample.engine))
 
     def _prefill(self, record: PrefillBatch) -> None:
@@ -219,9 +235,7 @@ class Monitor:
         view = self._lifecycle.view
         began = view.state == "starting" and state != "starting"
         if isinstance(record, ServerStart) or began or view.restarts != restarts:
-            self._close_second(record.at)
-            self._ranks.clear()
-            self._seconds.mark(record.at, "gap")
+            self._forget_ranks(record.at)
 
     def _unread(self, record: Unread, source: str) -> None:
         self._batch_line(record.at, read=False)
@@ -238,6 +252,56 @@ class Monitor:
             f"a {record.head} line could not be read: {record.example}",
             within=UNREAD_EVENT_SECONDS,
         )
+
+    def _info(self, record: ServerInfo) -> None:
+        restarts = self._lifecycle.view.restarts
+        self._lifecycle.info(record)
+        self._positions.arguments(self._engine, record.arguments)
+        if self._lifecycle.view.restarts != restarts:
+            self._forget_ranks(record.at)
+
+    def _loads(self, record: Loads) -> None:
+        self._close_second(record.at)
+        samples, restarted = self._moments.see(record, warming=self._positions.warming())
+        if restarted:
+            self._seconds.mark(record.at, "gap")
+        for load in record.ranks:
+            self._ranks.of(self._rank_key(load.dp_rank, len(record.ranks))).loaded(record.at, load)
+            if load.running is not None:
+                self._traffic_at = record.at
+        for sample in samples:
+            key = self._rank_key(sample.dp_rank, len(record.ranks))
+            disagreement = self._ranks.of(key).measured(sample)
+            self._seconds.add(key, sample)
+            self._count.sample(sample, sample.steps)
+            self._decode_at = record.at
+            self._lifecycle.traffic()
+            if disagreement is not None:
+                self._disagree(record.at, disagreement)
+        known = self._source(record.source)
+        self._sources[record.source] = replace(known, state="up", last_at=record.at)
+
+    def _rank_key(self, dp: int | None, ranks: int) -> RankKey:
+        """The key that the log uses for this rank; a lone rank 0 has no number in the log."""
+        alone = ranks == 1 and dp in (0, None) and not self._ranks.knows((self._engine, 0))
+        return (self._engine, None if alone else dp)
+
+    def _disagree(self, at: float, found: Disagreement) -> None:
+        percent = (found.ratio - 1.0) * 100.0
+        self._events.incident(
+            f"witnesses {found.quantity}",
+            at,
+            "source",
+            "notice",
+            f"log and moments differ: {found.quantity} by the log is {percent:+.0f} % off; moments count",
+            within=DISAGREEMENT_SECONDS,
+        )
+
+    def _forget_ranks(self, at: float) -> None:
+        self._close_second(at)
+        self._ranks.clear()
+        self._moments.clear()
+        self._seconds.mark(at, "gap")
 
     def _source(self, name: str) -> SourceView:
         return self._sources.get(name) or SourceView(name=name, state="waiting")

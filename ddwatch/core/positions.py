@@ -5,6 +5,7 @@ between two such lines (idle time, a prefill, a lost line, a start) is inside th
 and never fitted, judged or averaged.
 """
 
+from collections.abc import Mapping
 from statistics import median
 
 from ddwatch.core.records import (
@@ -137,7 +138,11 @@ class Positions:
         engine.ranks.clear()
         engine.warming = True
         engine.interval = None
-        arguments = record.arguments
+        self.arguments(record.rank.engine, record.arguments)
+
+    def arguments(self, name: str | None, arguments: Mapping[str, object]) -> None:
+        """Takes the arguments in force, wherever they were read."""
+        engine = self._engine(name)
         coupled = arguments.get("enable_dp_attention")
         engine.couples_ranks = coupled if isinstance(coupled, bool) else None
         if "speculative_algorithm" in arguments:

@@ -2,8 +2,9 @@
 
 from statistics import median
 
+from ddwatch.core.agreement import Agreement, Disagreement
 from ddwatch.core.positions import RankKey
-from ddwatch.core.records import DecodeBatch, PrefillBatch
+from ddwatch.core.records import DecodeBatch, PrefillBatch, RankLoad
 from ddwatch.core.seconds import middle
 from ddwatch.core.snapshot import Flag, Now, RankView, Sample
 
@@ -11,6 +12,8 @@ EXPIRY_SECONDS = 10.0
 EXPIRY_MULTIPLE = 4.0
 """A rank expires after both: this long, and this many of its usual distances between lines."""
 CADENCES_KEPT = 9
+MOMENTS_SECONDS = 10.0
+"""A sample from decode moments speaks for this long; polls come every 2 s."""
 HEALTH_PROBE_TOKENS = 1
 """`/health` runs a prefill of this many tokens and no decode worth a line."""
 
@@ -18,7 +21,19 @@ HEALTH_PROBE_TOKENS = 1
 class LiveRank:
     """What is known of one rank."""
 
-    __slots__ = ("_distances", "at", "clean", "graph", "idle_since", "queued", "running", "sample", "token_usage")
+    __slots__ = (
+        "_distances",
+        "agreement",
+        "at",
+        "clean",
+        "graph",
+        "idle_since",
+        "moments",
+        "queued",
+        "running",
+        "sample",
+        "token_usage",
+    )
 
     def __init__(self) -> None:
         self.sample: Sample | None = None
@@ -32,6 +47,35 @@ class LiveRank:
         self.idle_since: float | None = None
         """Since when it has said that nothing runs on it."""
         self._distances: list[float] = []
+        self.moments: Sample | None = None
+        """Its newest sample from decode moments."""
+        self.agreement = Agreement()
+
+    def loaded(self, at: float, load: RankLoad) -> None:
+        """Takes what the server itself says of this rank's load."""
+        self.at = max(self.at, at)
+        self.running = load.running
+        self.queued = load.queued if load.queued is not None else self.queued
+        if load.used_tokens is not None and load.max_total_tokens:
+            self.token_usage = load.used_tokens / load.max_total_tokens
+        if load.running == 0 and not load.queued:
+            self.idle_since = at if self.idle_since is None else self.idle_since
+        elif load.running:
+            self.idle_since = None
+
+    def measured(self, sample: Sample) -> Disagreement | None:
+        """Takes a sample from decode moments; says when the log's lines of the same stretch differ."""
+        self.moments = sample
+        return self.agreement.moments(sample)
+
+    def fresh_moments(self, now: float) -> Sample | None:
+        """Its newest sample from decode moments while that still speaks for the present."""
+        moments = self.moments
+        return moments if moments is not None and now - moments.at <= MOMENTS_SECONDS else None
+
+    def newest(self, now: float) -> Sample | None:
+        """The sample that speaks for this rank: moments before a log line."""
+        return self.fresh_moments(now) or self.sample
 
     def decoded(self, record: DecodeBatch, sample: Sample) -> None:
         """Takes a decode line and its sample."""
@@ -41,6 +85,7 @@ class LiveRank:
         self.sample = sample
         if sample.clean:
             self.clean = sample
+        self.agreement.line(sample)
         self.at = record.at
         self.queued = record.queued
         self.token_usage = record.token_usage
@@ -73,6 +118,9 @@ class LiveRank:
 
     def counting(self, now: float) -> Sample | None:
         """The sample that it counts with in sums: its newest clean one while fresh, else its newest."""
+        moments = self.fresh_moments(now)
+        if moments is not None:
+            return moments
         clean = self.clean
         if (
             clean is not None
@@ -105,8 +153,12 @@ class LiveRanks:
             rank = self._ranks[key] = LiveRank()
         return rank
 
+    def knows(self, key: RankKey) -> bool:
+        """Whether that rank has spoken."""
+        return key in self._ranks
+
     def _live(self, now: float) -> list[LiveRank]:
-        return [rank for rank in self._ranks.values() if rank.sample is not None and not rank.expired(now)]
+        return [rank for rank in self._ranks.values() if rank.newest(now) is not None and not rank.expired(now)]
 
     def carried(self, now: float) -> dict[RankKey, Sample]:
         """What each live, busy rank counts with."""
@@ -139,14 +191,14 @@ class LiveRanks:
         ordered = sorted(self._ranks.items(), key=lambda item: (item[0][0] or "", item[0][1] or 0))
         return tuple(
             RankView(
-                sample=rank.sample,
+                sample=sample,
                 queued=rank.queued,
                 token_usage=rank.token_usage,
                 graph=rank.graph,
                 live=not rank.expired(now),
             )
             for _, rank in ordered
-            if rank.sample is not None
+            if (sample := rank.newest(now)) is not None
         )
 
     def reading(self, now: float) -> Now:
@@ -155,7 +207,8 @@ class LiveRanks:
         if self.idle_since() is not None:
             return Now(at=self.idle_since(), batch=0, queued=queued)
         live = self._live(now)
-        samples = [rank.sample for rank in live if rank.sample is not None and rank.idle_since is None]
+        busy = [rank.newest(now) for rank in live if rank.idle_since is None]
+        samples = [sample for sample in busy if sample is not None]
         if not samples:
             return Now(queued=queued)
         throughput = [sample.throughput for sample in samples if sample.throughput is not None]

@@ -102,6 +102,8 @@ class ServerView(Struct, frozen=True, kw_only=True):
     pp: int | None = None
     ep: int | None = None
     version: str | None = None
+    gpu_name: str | None = None
+    gpu_count: int | None = None
     address: str | None = None
     """host:port that it was told to serve on."""
     context_limit: int | None = None

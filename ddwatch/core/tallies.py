@@ -85,22 +85,27 @@ class Count:
         self._step: dict[SeriesKey, HistogramCount] = {}
         self._steps: dict[int | None, int] = {}
         self._tokens: dict[int | None, float] = {}
+        self._counted_by_moments: set[int | None] = set()
         self.lines_read: dict[str, int] = {}
         self.lines_unread: dict[str, int] = {}
         self.rotations: dict[str, int] = {}
         self.gaps: dict[str, int] = {}
 
-    def sample(self, sample: Sample, log_interval: int | None) -> None:
-        """Counts one sample; `log_interval` is the number of steps it stands for, None when unknown.
+    def sample(self, sample: Sample, steps: int | None) -> None:
+        """Counts one sample; `steps` is the number of steps it stands for, None when unknown.
 
-        Steps are counted for every line; tokens only where a line is one step, since the batch within a longer
-        window is not known. Histograms take clean samples only.
+        Steps are counted once: where a rank's moments count them, its log lines no longer do. Tokens are counted by
+        moments, and by lines that are one step each, since the batch within a longer window is not known.
+        Histograms take clean samples only.
         """
         rank = sample.dp_rank
-        if log_interval is not None:
-            self._steps[rank] = self._steps.get(rank, 0) + log_interval
-            if log_interval == 1 and sample.batch is not None:
-                tokens = sample.batch * (1.0 if sample.accept_length is None else sample.accept_length)
+        by_moments = sample.provenance == "moments"
+        if by_moments:
+            self._counted_by_moments.add(rank)
+        if steps is not None and (by_moments or rank not in self._counted_by_moments):
+            self._steps[rank] = self._steps.get(rank, 0) + steps
+            tokens = self._tokens_of(sample, steps)
+            if tokens is not None:
                 self._tokens[rank] = self._tokens.get(rank, 0.0) + tokens
         if not sample.clean:
             return
@@ -108,12 +113,22 @@ class Count:
             dp_rank=rank,
             span=sample.span,
             provenance=sample.provenance,
-            resolution="step" if log_interval == 1 else "window",
+            resolution="step" if steps == 1 else "window",
         )
         if sample.accept_length is not None:
             self._accept.setdefault(key, HistogramCount(ACCEPT_BOUNDS)).observe(sample.accept_length)
         if sample.step_seconds is not None:
             self._step.setdefault(key, HistogramCount(LATENCY_BOUNDS)).observe(sample.step_seconds)
+
+    @staticmethod
+    def _tokens_of(sample: Sample, steps: int) -> float | None:
+        if sample.provenance == "moments":
+            if sample.throughput is None or sample.step_seconds is None:
+                return None
+            return sample.throughput * sample.step_seconds * steps
+        if steps != 1 or sample.batch is None:
+            return None
+        return sample.batch * (1.0 if sample.accept_length is None else sample.accept_length)
 
     def frozen(self, restarts: int) -> Tallies:
         """All counts so far."""

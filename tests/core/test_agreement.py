@@ -1,0 +1,44 @@
+"""Two witnesses are compared over the same steps; a difference beyond their error is said, noise is not."""
+
+from ddwatch.core.agreement import COMPARISONS, Agreement, Disagreement
+from ddwatch.core.snapshot import Flag, Sample
+
+
+def line(step: float | None = 0.03, accept: float | None = 3.0, *flags: Flag) -> Sample:
+    return Sample(at=0.0, step_seconds=step, accept_length=accept, flags=flags)
+
+
+def stretches(log: Sample, moments: Sample, times: int = COMPARISONS, lines: int = 5) -> list[Disagreement | None]:
+    agreement = Agreement()
+    found = []
+    for _ in range(times):
+        for _ in range(lines):
+            agreement.line(log)
+        found.append(agreement.moments(moments))
+    return found
+
+
+def test_witnesses_that_agree_say_nothing() -> None:
+    assert stretches(line(0.031, 3.05), line(0.03, 3.0)) == [None] * COMPARISONS
+
+
+def test_a_lasting_difference_is_said_with_its_size() -> None:
+    *before, last = stretches(line(0.045), line(0.03))
+    assert before == [None] * (COMPARISONS - 1)
+    assert last is not None
+    assert (last.quantity, last.log, last.moments) == ("step time", 0.045, 0.03)
+    assert abs(last.ratio - 1.5) < 1e-9
+    accept = stretches(line(accept=4.0), line(accept=3.0))[-1]
+    assert accept is not None
+    assert accept.quantity == "accept length"
+
+
+def test_contaminated_lines_and_stretches_are_not_compared() -> None:
+    assert stretches(line(0.09, 3.0, "prefill"), line()) == [None] * COMPARISONS
+    assert stretches(line(0.09), line(0.03, 3.0, "gap")) == [None] * COMPARISONS
+    assert stretches(line(0.09), line(), lines=2) == [None] * COMPARISONS
+
+
+def test_absent_values_are_not_compared() -> None:
+    assert stretches(line(None, None), line()) == [None] * COMPARISONS
+    assert stretches(line(0.09), line(None, 3.0)) == [None] * COMPARISONS
