@@ -90,7 +90,7 @@ def widened(band: Band, margin: tuple[float, float]) -> Band:
     """A band on the rate that also holds the spread of the accept length (independent, so added in quadrature)."""
     low = (log(band.low) ** 2 + margin[0] ** 2) ** 0.5
     high = (log(band.high) ** 2 + margin[1] ** 2) ** 0.5
-    return Band(exp(-low) if band.low < 1.0 else band.low, exp(high) if band.high > 1.0 else band.high)
+    return Band(exp(-low), exp(high))
 
 
 def predict(

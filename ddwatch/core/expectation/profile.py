@@ -102,11 +102,11 @@ class Profile(Struct, frozen=True, kw_only=True):
     references: tuple[Reference, ...] = ()
 
     def band(self) -> Band:
-        """The ratio band."""
+        """The ratio band; 1 always lies in it."""
         if self.stated_band is not None:
             return self.stated_band
         if self.residuals is not None:
-            return Band(exp(-self.residuals.p95), exp(-self.residuals.p05))
+            return Band(min(1.0, exp(-self.residuals.p95)), max(1.0, exp(-self.residuals.p05)))
         return Band(*DEFAULT_BAND)
 
     def covers(self, batch: float, total_context: float) -> bool:
