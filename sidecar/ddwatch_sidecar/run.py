@@ -16,13 +16,13 @@ import psutil
 
 from ddwatch import __version__
 from ddwatch.core.exits import CommandFailed, Exit
-from ddwatch.core.grammar import LogReader
+from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.monitor import Monitor
 from ddwatch_sidecar.config import DEFAULT_PORT, Settings, zone_of
+from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.exports.guard import Guard, host_of
 from ddwatch_sidecar.exports.http import HttpServer
 from ddwatch_sidecar.exports.listen import Address, Resolved, Unusable, open_listener, parse_address, resolve, url_of
-from ddwatch_sidecar.exports.supply import Supply
 from ddwatch_sidecar.metering import Meter
 from ddwatch_sidecar.narration import narrate
 from ddwatch_sidecar.service import Clock, ScaledClock, Service, Stream, WallClock
@@ -120,7 +120,9 @@ class Plan:
         zone = zone_of(self._settings.tz) or HostZone()
         monitor = Monitor(started_at=now, version=__version__, simulated=self._settings.simulated)
         meter = Meter()
-        streams = [Stream(source, LogReader(zone, now), narrate) for source in self._sources]
+        # Secrets in server arguments are only told to have changed; the key keeps their digests unguessable.
+        key = os.urandom(32)
+        streams = [Stream(source, LogReader(zone, now, key), narrate) for source in self._sources]
         service = Service(streams, monitor, clock, meter)
         publication = service.publication
         supply = Supply(publication.latest, monitor.history, monitor.tallies, meter.figures, publication)

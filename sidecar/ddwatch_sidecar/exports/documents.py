@@ -7,7 +7,7 @@ import msgspec
 
 from ddwatch.core import wire
 from ddwatch.core.snapshot import Frame, History, Snapshot
-from ddwatch_sidecar.exports.supply import Supply
+from ddwatch_sidecar.exports.contract import Supply
 
 ERROR_SCHEMA = "ddwatch.error/1"
 HEALTH_SCHEMA = "ddwatch.health/1"

@@ -9,12 +9,12 @@ from contextlib import suppress
 
 from aiohttp import hdrs, web
 
+from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.exports.documents import SMALL_BODY, Documents, compressed, failure, health, unready
 from ddwatch_sidecar.exports.guard import Guard
 from ddwatch_sidecar.exports.metrics import View
 from ddwatch_sidecar.exports.prometheus import PrometheusPage
 from ddwatch_sidecar.exports.stream import READERS, Streams
-from ddwatch_sidecar.exports.supply import Supply
 
 LINE_BYTES = 4096
 """Longest request line and header line."""
@@ -91,7 +91,12 @@ class HttpServer:
 
     async def start(self, listener: socket.socket) -> None:
         """Serves on a bound socket; the server owns it from now on."""
-        app = web.Application(middlewares=[web.middleware(self._rules)], client_max_size=LINE_BYTES)
+
+        @web.middleware
+        async def rules(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._rules(request, handler)
+
+        app = web.Application(middlewares=[rules], client_max_size=LINE_BYTES)
         app.add_routes(
             [
                 web.get("/metrics", self._metrics),

@@ -2,43 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, get_args
 
 from ddwatch.core.snapshot import Snapshot, VerdictName
 from ddwatch.core.tallies import ACCEPT_BOUNDS, LATENCY_BOUNDS, Histogram, SeriesKey, Tallies
+from ddwatch_sidecar.exports.contract import ProcessFigures
 
 Kind = Literal["counter", "gauge", "histogram"]
 
 LABEL_LENGTH = 128
 """A label value taken from the watched server is cut to this many characters."""
-
-
-class ProcessFigures(Protocol):
-    """What the sidecar knows of its own process; None where the platform does not tell."""
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """User and system CPU time since the start."""
-
-    @property
-    def resident_bytes(self) -> int | None:
-        """Resident memory."""
-
-    @property
-    def virtual_bytes(self) -> int | None:
-        """Virtual memory."""
-
-    @property
-    def started_at(self) -> float | None:
-        """Start of the process, seconds since the epoch."""
-
-    @property
-    def open_files(self) -> int | None:
-        """Open file descriptors."""
-
-    @property
-    def max_files(self) -> int | None:
-        """Limit of open file descriptors."""
 
 
 class View(NamedTuple):

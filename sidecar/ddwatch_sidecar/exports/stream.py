@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from ddwatch_sidecar.exports.contract import Changes
 from ddwatch_sidecar.exports.documents import Documents, failure
-from ddwatch_sidecar.exports.supply import Changes
 
 READERS = 32
 """Readers of the stream at one time."""

@@ -5,7 +5,34 @@ from typing import NamedTuple, Protocol
 
 from ddwatch.core.snapshot import History, Snapshot
 from ddwatch.core.tallies import Tallies
-from ddwatch_sidecar.exports.metrics import ProcessFigures
+
+
+class ProcessFigures(Protocol):
+    """What the sidecar knows of its own process; None where the platform does not tell."""
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """User and system CPU time since the start."""
+
+    @property
+    def resident_bytes(self) -> int | None:
+        """Resident memory."""
+
+    @property
+    def virtual_bytes(self) -> int | None:
+        """Virtual memory."""
+
+    @property
+    def started_at(self) -> float | None:
+        """Start of the process, seconds since the epoch."""
+
+    @property
+    def open_files(self) -> int | None:
+        """Open file descriptors."""
+
+    @property
+    def max_files(self) -> int | None:
+        """Limit of open file descriptors."""
 
 
 class Changes(Protocol):
