@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from ddwatch.core.records import DecodeBatch, Rank, ServerStart
 
@@ -29,7 +29,7 @@ class Placement:
     __slots__ = ("_base", "_clocks", "_minutes", "_offset", "_zone", "interval", "last", "stamped")
 
     def __init__(self, zone: tzinfo | None, base: float) -> None:
-        self._zone = zone or timezone.utc
+        self._zone = zone
         self._base = base
         self._minutes: dict[str, float] = {}
         self._offset = 0.0

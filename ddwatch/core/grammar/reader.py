@@ -31,7 +31,7 @@ CLOSED = (")", "}", "]")
 class LogReader:
     """Reads one stream, line by line, into records; never raises, whatever the bytes.
 
-    `zone` is where the log's stamps are at home (None: UTC) and `base` where on the timeline a log without times
+    `zone` is where the log's stamps are at home (None: in the zone of this machine) and `base` where on the timeline a log without times
     begins, in seconds since the epoch; both only matter for a replay. `key` makes the digests of withheld server
     arguments unguessable: random bytes of this process; without it they only say "set".
     """
