@@ -21,6 +21,7 @@ SOUND = {
 """A small house that keeps all laws."""
 
 PATCH = '"""It."""\n\nfrom ddwatch.core import wire\n\n\ndef test(monkeypatch):\n    monkeypatch.setattr('
+POLL = '"""Polls."""\n\nimport time\n\nwhile time.time() < 5:\n    time.sleep(0.01)\n'
 SEEDS: tuple[tuple[Law, str, str], ...] = (
     (laws.no_file_is_long, "tests/core/test_long.py", '"""Is long."""\n' + "x = 1\n" * 400),
     (laws.every_module_opens_with_its_reason, "ddwatch/core/mute.py", "x = 1\n"),
@@ -67,6 +68,10 @@ def test_a_violation_is_seen(law: Law, path: str, text: str) -> None:
 
     assert len(complaints) >= 1
     assert all(complaint.startswith(path) for complaint in complaints)
+
+
+def test_a_loop_that_waits_for_a_condition_may_rest() -> None:
+    assert laws.tests_never_sleep({"tests/core/test_poll.py": POLL}) == []
 
 
 def test_every_law_is_seen_to_fail() -> None:
