@@ -65,7 +65,7 @@ class Rank:
         self.steps = 0
         self.last_decode_line = at
         self.last_prefill_line = at
-        self.token_ratio = 0.7
+        self.token_ratio = 0.4
         self.verified = False
 
     @property
@@ -293,7 +293,7 @@ class Simulation:
             request.prefilled = 0
             gone.append(request)
         if not gone:
-            rank.token_ratio = max(rank.token_ratio - 0.001, 0.1)
+            rank.token_ratio = max(rank.token_ratio - 0.002, 0.1)
             return
         rank.waiting.extendleft(reversed(gone))
         wanted = sum(r.completion_tokens for r in rank.running)

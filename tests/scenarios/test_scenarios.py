@@ -1,0 +1,71 @@
+"""Every story in this folder: the verdicts and events that it lists happen, and no others."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.scenarios.runner import SLACK, Played, Story, read_story
+
+STORIES = sorted(Path(__file__).parent.glob("*.toml"))
+
+
+def told(found: list[tuple[float, str]]) -> str:
+    return ", ".join(f"{at:g} s {what}" for at, what in found)
+
+
+def differences(story: Story, played: Played) -> list[str]:
+    """Where a story and what came out of it differ; empty when it went as told."""
+    wrong = list(played.wrong)
+    wanted = [(change.at, change.verdict) for change in story.verdict]
+    pairs = list(zip(wanted, played.verdicts, strict=False))
+    if len(wanted) != len(played.verdicts) or any(w[1] != s[1] or abs(w[0] - s[0]) > SLACK for w, s in pairs):
+        wrong.append(f"verdicts: {told(list(played.verdicts))}; listed: {told(list(wanted))}")
+    left = list(played.events)
+    for happening in story.event:
+        near = [e for e in left if e.kind == happening.kind and abs(e.at - played.start - happening.at) <= SLACK]
+        match = [e for e in near if happening.text in e.text and e.count == happening.count]
+        if match:
+            left.remove(match[0])
+        else:
+            wrong.append(f"no {happening.kind} event {happening.text!r} x{happening.count} at {happening.at:g} s")
+    wrong += [f"unlisted event at {e.at - played.start:g} s: {e.kind} x{e.count} {e.text}" for e in left]
+    for flagged in story.sample:
+        later = [s for s in played.samples if s.at >= played.start + flagged.at - 1e-6 and s.dp_rank == flagged.dp_rank]
+        if not later or later[0].flags != flagged.flags:
+            wrong.append(f"at {flagged.at:g} s the flags are {later[0].flags if later else 'no sample'}")
+    clean = sum(sample.clean for sample in played.samples)
+    if story.samples is not None and story.samples != len(played.samples):
+        wrong.append(f"{len(played.samples)} samples, not {story.samples}")
+    if story.clean is not None and story.clean != clean:
+        wrong.append(f"{clean} clean samples, not {story.clean}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_the_story_goes_as_told(path: Path) -> None:
+    story = read_story(path)
+    found = differences(story, Played(story))
+    assert not found, "\n".join([story.story, *found])
+
+
+def test_an_unknown_key_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    path.write_text('story = "x"\nseconds = 1\nlog = []\nverdict = []\nverdicts = []\n', encoding="utf-8")
+    with pytest.raises(msgspec.ValidationError, match="verdicts"):
+        read_story(path)
+
+
+@pytest.mark.parametrize("listed", [[], [{"at": 0, "verdict": "idle"}], [{"at": 40, "verdict": "blind"}]])
+def test_an_unlisted_verdict_fails(listed: list[dict[str, object]]) -> None:
+    story = msgspec.convert({"story": "silence", "seconds": 5, "log": [], "verdict": listed}, Story)
+    assert differences(story, Played(story))
+
+
+def test_an_unlisted_event_and_a_wrong_flag_fail() -> None:
+    line = "Decode batch, #running-req: 1, #token: 50, gen throughput (token/s): 1.00, #queue-req: 0"
+    told_of = {"story": "gap", "seconds": 2, "verdict": [], "log": [{"gap": "lost"}, {"at": 1, "line": line}]}
+    story = msgspec.convert({**told_of, "sample": [{"at": 1, "flags": ["idle"]}]}, Story)
+    found = "\n".join(differences(story, Played(story)))
+    assert "unlisted event at 0 s: gap" in found
+    assert "the flags are ('first'" in found
