@@ -1,7 +1,7 @@
 # Every target brings its own environment: Python 3.10 or newer, git and make are enough.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format lint types imports bench schemas clean environment packages
+.PHONY: help demo test test-fast check format lint types imports bench schemas pictures clean environment packages
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -48,6 +48,9 @@ bench: environment ## measure the budgets against their peers and print tables
 
 schemas: environment ## write docs/schemas anew from the types
 	@$(BIN)/python -m tools.schemas
+
+pictures: environment ## draw docs/pictures anew from a seeded demo
+	@$(BIN)/python -m tools.pictures
 
 clean: ## remove the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build dist
