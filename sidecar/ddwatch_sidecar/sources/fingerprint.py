@@ -5,6 +5,9 @@ from collections.abc import Callable
 FINGERPRINT_BYTES = 256
 """Longest stretch that is remembered at either end: more than one stamped log line."""
 
+SAME_BYTES = 64
+"""Least offset at which an equal inode and equal fingerprints mean the same log: inodes are reused at once."""
+
 COPY_BYTES = 512
 """Least offset at which equal fingerprints alone (another inode) mean a copy of the same log."""
 
@@ -17,14 +20,9 @@ class Fingerprint:
         """May reach beyond the reading position: a file that waits for its turn is recognised too."""
         self.tail = b""
 
-    def extend(self, offset: int, chunk: bytes) -> None:
-        """Takes in the bytes read at `offset`, which is where the last ones ended."""
-        known = len(self.head)
-        if offset <= known < FINGERPRINT_BYTES:
-            self.head += chunk[known - offset : FINGERPRINT_BYTES - offset]
-        self.tail = (
-            (self.tail + chunk)[-FINGERPRINT_BYTES:] if len(chunk) < FINGERPRINT_BYTES else chunk[-FINGERPRINT_BYTES:]
-        )
+    def extend(self, chunk: bytes) -> None:
+        """Takes in the bytes that follow those read last."""
+        self.tail = (self.tail + chunk[-FINGERPRINT_BYTES:])[-FINGERPRINT_BYTES:]
 
     def jump(self) -> None:
         """The reading position moves over bytes that are not read."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ddwatch_sidecar.sources.contract import Line
-from ddwatch_sidecar.sources.fingerprint import COPY_BYTES, FINGERPRINT_BYTES, Fingerprint
+from ddwatch_sidecar.sources.fingerprint import COPY_BYTES, FINGERPRINT_BYTES, SAME_BYTES, Fingerprint
 from ddwatch_sidecar.sources.lines import LineAssembler
 from ddwatch_sidecar.sources.look import Identity, Refusal, refusal, refusal_of_content, refusal_of_kind
 
@@ -75,8 +75,8 @@ class OpenLog:
     def resume(self, earlier: "OpenLog", size: int, *, live: bool) -> bool:
         """Takes over the position of an earlier descriptor if this is the same log, or a copy of it; says whether."""
         offset = earlier.offset
-        known = earlier.identity == self.identity or offset >= COPY_BYTES
-        if not known or size < offset or not earlier._fingerprint.matches(self._read_at, offset):
+        least = SAME_BYTES if earlier.identity == self.identity else COPY_BYTES
+        if not least <= offset <= size or not earlier._fingerprint.matches(self._read_at, offset):
             return False
         self.offset, self.lines = offset, earlier.lines
         self._fingerprint, self._skip = earlier._fingerprint, earlier._skip
@@ -97,16 +97,11 @@ class OpenLog:
         return self._skip is not None and self.offset == self._skip[0]
 
     def verify(self) -> None:
-        """Raises Changed unless what was read still stands there."""
-        if not self._fingerprint.matches(self._read_at, self.offset):
+        """Raises Changed unless what was read still stands there; a file may be verified while it waits unread."""
+        known = self._fingerprint.tail
+        if self._read_at(len(known), self.offset - len(known)) != known:
             raise Changed
-
-    def watch(self) -> None:
-        """Does what `verify` does for a file that has to wait unread, and remembers its first bytes."""
-        head = self._read_at(FINGERPRINT_BYTES, 0)
-        if not head.startswith(self._fingerprint.head):
-            raise Changed
-        self._fingerprint.head = head
+        self._verify_head()
 
     def read(self, end: int, budget: int) -> list[Line]:
         """At most `budget` bytes up to the offset `end`, as lines; stops in front of a stretch to be skipped."""
@@ -117,12 +112,12 @@ class OpenLog:
             if not chunk:
                 break
             lines += self.lines.feed(chunk, live=self.offset >= self._old_bytes)
-            self._fingerprint.extend(self.offset, chunk)
+            self._fingerprint.extend(chunk)
             self.offset += len(chunk)
             if self.at_skip:
                 break
             if not chunk.strip(b"\0"):
-                self._jump_hole(stop)
+                self._jump_hole(end)
         return lines
 
     def jump_skip(self) -> int:
@@ -146,12 +141,18 @@ class OpenLog:
         """Reads known and new bytes in one call, so that no truncation can slip in between check and read."""
         known = self._fingerprint.tail
         found = self._read_at(len(known) + stop - self.offset, self.offset - len(known))
-        head = self._fingerprint.head
-        if not found.startswith(known) or self._read_at(len(head), 0) != head:
+        if not found.startswith(known):
             raise Changed
+        self._verify_head()
         return found[len(known) :]
 
-    def _jump_hole(self, stop: int) -> None:
+    def _verify_head(self) -> None:
+        head = self._read_at(FINGERPRINT_BYTES, 0)
+        if not head.startswith(self._fingerprint.head):
+            raise Changed
+        self._fingerprint.head = head
+
+    def _jump_hole(self, end: int) -> None:
         """Steps over a hole in a sparse file instead of reading gigabytes of zeros."""
         if not hasattr(os, "SEEK_DATA"):
             return
@@ -160,7 +161,7 @@ class OpenLog:
         except OSError:
             # No data behind the offset yet, or a file system that does not know holes: plain reading goes on.
             return
-        data = min(data, stop)
+        data = min(data, end)
         if data > self.offset:
             self.lines.nul_bytes += data - self.offset
             self._jump_to(data)

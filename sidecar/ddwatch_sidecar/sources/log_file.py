@@ -65,7 +65,7 @@ class _Held:
     def watch(self) -> None:
         """Notices a change of a file that has to wait for its turn."""
         try:
-            self.log.watch()
+            self.log.verify()
         except Changed:
             self.changed = True
         except OSError:
@@ -143,7 +143,10 @@ class LogFile:
         for held in reversed(self._files):
             held.measure()
         items: list[Item] = []
-        trouble = self._read_all(now, items) or trouble
+        failed = self._read_all(now, items)
+        if trouble is not None and trouble.waiting:
+            trouble = self._missing(trouble, now)
+        trouble = failed or trouble
         self._retire(now, items)
         return self._with_health(trouble, now, items)
 
@@ -160,7 +163,7 @@ class LogFile:
                 self._place = Path(os.path.realpath(self._path))
                 self._known = set(beside(self._place).pieces)
             self._looked_at = self._fresh_at = now
-            return self._missing(found, now)
+            return found
         if not self._files or self._files[-1].log.identity != found:
             refused = self._open(found, now)
             if refused is not None:
@@ -170,6 +173,7 @@ class LogFile:
         return None
 
     def _missing(self, found: Refusal, now: float) -> Refusal | None:
+        """Whether it is worth telling that the path names nothing."""
         if not self._files:
             return found
         if self._outlived:
