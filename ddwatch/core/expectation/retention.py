@@ -117,17 +117,17 @@ class Pairs:
         self._size = size
         self._first = Thinned()
         self._second = Thinned()
-        self._last: OrderedDict[tuple[str | None, int | None], tuple[Observation, float]] = OrderedDict()
+        self._last: OrderedDict[tuple[str | None, int | None], Observation] = OrderedDict()
 
-    def see(self, key: tuple[str | None, int | None], item: Observation, at: float) -> None:
+    def see(self, key: tuple[str | None, int | None], item: Observation) -> None:
         """Takes a rank's next clean observation."""
         before = self._last.pop(key, None)
-        self._last[key] = (item, at)
+        self._last[key] = item
         if len(self._last) > 256:
             self._last.popitem(last=False)
-        if before is None or before[0].batch != item.batch:
+        if before is None or before.batch != item.batch:
             return
-        taken = self._first.offer(before[0])
+        taken = self._first.offer(before)
         if taken != self._second.offer(item):
             raise AssertionError("the two halves of the pairs got out of step")
         if len(self._first.items) > self._size:
@@ -137,6 +137,16 @@ class Pairs:
     def interrupt(self, key: tuple[str | None, int | None]) -> None:
         """A contaminated sample stands between: what comes next does not follow what came before."""
         self._last.pop(key, None)
+
+    def forget(self) -> None:
+        """Nothing that comes next follows what came before."""
+        self._last.clear()
+
+    def restore(self, pairs: Sequence[tuple[Observation, Observation]]) -> None:
+        """Takes over pairs that were kept before."""
+        for before, item in pairs[: self._size]:
+            self._first.offer(before)
+            self._second.offer(item)
 
     def pairs(self) -> list[tuple[Observation, Observation]]:
         """Earlier and later observation of each pair."""

@@ -1,0 +1,205 @@
+"""Learns a profile while the service runs, cell by cell; a cell that has seen enough is frozen for good.
+
+A cell is a bucket of batch and total context. Its first forty clean, unsuspected samples settle it. The profile is
+fitted from settled cells only, so it changes when a cell settles and never otherwise: a service that slows down
+later cannot teach ddwatch that slow is normal.
+"""
+
+from math import exp
+
+import msgspec
+from msgspec import Struct
+
+from ddwatch.core.expectation.accept import AcceptCurve, curves
+from ddwatch.core.expectation.explain import short
+from ddwatch.core.expectation.fit import Refusal, accept_windows, fit_profile
+from ddwatch.core.expectation.identity import Identity, Scalar
+from ddwatch.core.expectation.profile import Profile
+from ddwatch.core.expectation.retention import CONTEXT_STEP, Bucket, Coupling, Observation, Pairs, Retention, bucket
+from ddwatch.core.snapshot import Sample
+
+SETTLING = 40
+"""Clean samples that settle a cell."""
+MOST_CELLS = 200
+"""Cells that are kept: 8000 observations, about 1 MB and half a second per fit."""
+ACCEPT_SIZE = 2048
+"""Windows kept for the accept curves; these go on learning, since text is never what is judged."""
+ACCEPT_EVERY = 256
+"""New windows after which the accept curves are drawn again."""
+LEARNER_SCHEMA = "ddwatch.learner/1"
+
+
+class Coverage(Struct, frozen=True, kw_only=True):
+    """How far learning has come."""
+
+    samples: int
+    """Clean ones that were learned from."""
+    settled: int
+    """Cells that are frozen."""
+    open: int
+    """Cells that wait for more."""
+    total_context: tuple[float, float] | None
+    """Smallest and largest total context of settled cells."""
+    batches: tuple[int, ...]
+
+
+class _Saved(Struct, frozen=True, kw_only=True):
+    schema: str
+    name: str
+    identity: Identity
+    judged: dict[str, Scalar]
+    graph_sizes: tuple[int, ...]
+    settled: list[Bucket]
+    cells: list[tuple[Bucket, list[Observation]]]
+    windows: list[Observation]
+    pairs: list[tuple[Observation, Observation]]
+    seen: int
+
+
+class Learner:
+    """Takes samples as they come and keeps the profile that they add up to."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        identity: Identity | None = None,
+        judged: dict[str, Scalar] | None = None,
+        graph_sizes: tuple[int, ...] = (),
+        coupled: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.identity = identity if identity is not None else Identity()
+        self.judged = dict(judged or {})
+        self.graph_sizes = graph_sizes
+        self.profile: Profile | None = None
+        """What has been learned; None until the first cell has settled."""
+        self._coupling = Coupling(coupled)
+        self._pairs = Pairs()
+        self._cells: dict[Bucket, list[Observation]] = {}
+        self._settled: set[Bucket] = set()
+        self._windows = Retention(ACCEPT_SIZE)
+        self._curves: tuple[AcceptCurve, ...] = ()
+        self._seen = 0
+
+    def see(self, sample: Sample, suspicious: bool) -> bool:
+        """Takes the next sample; True when the profile has changed and should be saved.
+
+        Args:
+            sample: any; contaminated ones are left out.
+            suspicious: whether a verdict is pending or firing: then nothing is learned.
+        """
+        key = (sample.engine, sample.dp_rank)
+        item = self._coupling.observation(sample)
+        if item is None or suspicious:
+            self._pairs.interrupt(key)
+            return False
+        self._seen += 1
+        self._windows.add(item)
+        changed = self._seen % ACCEPT_EVERY == 0 and self._redraw_accept()
+        where = bucket(item.batch, item.total_context)
+        if where in self._settled:
+            return changed
+        cell = self._cells.get(where)
+        if cell is None:
+            if len(self._cells) >= MOST_CELLS:
+                return changed
+            cell = self._cells[where] = []
+        cell.append(item)
+        self._pairs.see(key, item)
+        if len(cell) < SETTLING:
+            return changed
+        self._settled.add(where)
+        self._refit()
+        return True
+
+    def _redraw_accept(self) -> bool:
+        self._curves = curves(accept_windows(list(self._windows)))
+        if self.profile is None:
+            return False
+        self.profile = msgspec.structs.replace(self.profile, accept=self._curves)
+        return True
+
+    def _refit(self) -> None:
+        observations = [item for where in sorted(self._settled) for item in self._cells[where]]
+        self._curves = curves(accept_windows(list(self._windows)))
+        fitted = fit_profile(
+            observations,
+            name=self.name,
+            samples=self._seen,
+            pairs=self._pairs.pairs(),
+            graph_sizes=self.graph_sizes,
+            identity=self.identity,
+            judged=self.judged,
+            provenance="learned while running",
+            accept=self._curves,
+        )
+        if not isinstance(fitted, Refusal):
+            self.profile = fitted
+
+    def covered(self, batch: float, total_context: float) -> bool:
+        """Whether the learned profile may judge this load."""
+        return self.profile is not None and self.profile.covers(batch, total_context)
+
+    def reason(self, batch: int, total_context: float) -> str:
+        """Why the verdict is `learning` at this load: what is there and what is needed."""
+        where = bucket(batch, total_context)
+        count = len(self._cells.get(where, ()))
+        low, high = exp((where[1] - 0.5) * CONTEXT_STEP), exp((where[1] + 0.5) * CONTEXT_STEP)
+        noun = "sample" if count == 1 else "samples"
+        return f"{count} clean {noun} between {short(low)} and {short(high)} tokens at batch {batch}; need {SETTLING}"
+
+    def coverage(self) -> Coverage:
+        """How far learning has come."""
+        settled = [item for where in self._settled for item in self._cells[where]]
+        totals = [item.total_context for item in settled]
+        return Coverage(
+            samples=sum(len(cell) for cell in self._cells.values()),
+            settled=len(self._settled),
+            open=len(self._cells) - len(self._settled),
+            total_context=(min(totals), max(totals)) if totals else None,
+            batches=tuple(sorted({item.batch for item in settled})),
+        )
+
+    def state(self) -> bytes:
+        """Everything that a later run needs to go on from here."""
+        return msgspec.json.encode(
+            _Saved(
+                schema=LEARNER_SCHEMA,
+                name=self.name,
+                identity=self.identity,
+                judged=self.judged,
+                graph_sizes=self.graph_sizes,
+                settled=sorted(self._settled),
+                cells=sorted(self._cells.items()),
+                windows=list(self._windows),
+                pairs=self._pairs.pairs(),
+                seen=self._seen,
+            )
+        )
+
+    @classmethod
+    def restored(cls, data: bytes, coupled: bool | None = None) -> "Learner | Refusal":
+        """The learner that `state` saved; a refusal with one sentence when the data are not that."""
+        try:
+            saved = msgspec.json.decode(data, type=_Saved)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return Refusal("the saved learning state cannot be read")
+        if saved.schema != LEARNER_SCHEMA:
+            return Refusal(f"the saved learning state is {saved.schema}, this ddwatch reads {LEARNER_SCHEMA}")
+        learner = cls(
+            name=saved.name,
+            identity=saved.identity,
+            judged=saved.judged,
+            graph_sizes=saved.graph_sizes,
+            coupled=coupled,
+        )
+        learner._cells = dict(saved.cells[:MOST_CELLS])
+        learner._settled = {where for where in saved.settled if len(learner._cells.get(where, ())) >= SETTLING}
+        for item in saved.windows:
+            learner._windows.add(item)
+        learner._pairs.restore(saved.pairs)
+        learner._seen = saved.seen
+        if learner._settled:
+            learner._refit()
+        return learner
