@@ -1,9 +1,12 @@
 """The screen's application: one thread reads the feed, one handler shows what arrived, at a calm pace."""
 
+import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable, Iterable
-from datetime import timezone, tzinfo
-from typing import ClassVar
+from datetime import tzinfo
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import App, SystemCommand
@@ -18,7 +21,10 @@ from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from ddwatch.feeds.contract import Feed
 from ddwatch.screens.overview import Overview
+from ddwatch.screens.pages import EventPage, HelpPage, Page, SourcePage
+from ddwatch.widgets.terminal import AsciiDriver, HungUp, TerminalDriver, speaks_utf8, wants_mouse
 from ddwatch.widgets.view import WINDOWS, Link, ReplayStatus, View
+from ddwatch.widgets.zones import LocalZone
 
 PACE = 0.25
 """Least seconds between two drawings: figures change at most four times a second."""
@@ -84,6 +90,9 @@ class DDWatch(App[None]):
         Binding("space", "freeze", "freeze or go on"),
         Binding("plus,equals_sign", "wider", "longer time window"),
         Binding("minus", "narrower", "shorter time window"),
+        Binding("e", "page('events')", "all events"),
+        Binding("s", "page('sources')", "all sources"),
+        Binding("question_mark", "page('help')", "help"),
         Binding("p", "pause", "pause the replay"),
         Binding("left", "seek(-1)", "back in the replay"),
         Binding("right", "seek(1)", "on in the replay"),
@@ -95,12 +104,23 @@ class DDWatch(App[None]):
         self,
         feed: Feed,
         *,
-        zone: tzinfo = timezone.utc,
-        ascii_only: bool = False,
+        zone: tzinfo | None = None,
+        ascii_only: bool | None = None,
         window: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
+        """Prepares the screen.
+
+        Args:
+            feed: where the frames come from; it is closed with the screen.
+            zone: the zone of all times on the screen; None is this machine's.
+            ascii_only: whether to draw with ASCII alone; None asks the environment.
+            window: seconds that the plots show at first.
+            clock: rises by one each second; only differences are used.
+        """
+        if ascii_only is None:
+            ascii_only = not speaks_utf8(os.environ)
+        super().__init__(driver_class=AsciiDriver if ascii_only else TerminalDriver)
         self.animation_level = "none"
         self.register_theme(THEME)
         self.theme = THEME.name
@@ -114,14 +134,22 @@ class DDWatch(App[None]):
         self._pending: Timer | None = None
         self._link: Link = "waiting"
         self._trouble = ""
-        self._view = View(zone=zone, ascii=ascii_only, window=window, origin=feed.origin)
+        self._view = View(zone=zone or LocalZone(), ascii=ascii_only, window=window, origin=feed.origin)
 
     def get_default_screen(self) -> Screen[None]:
         """The overview."""
         return Overview()
 
+    def run(self, **options: Any) -> None:
+        """Shows the screen until the reader leaves; the mouse only where it is safe, unless `mouse` says otherwise."""
+        options.setdefault("mouse", wants_mouse(os.environ))
+        super().run(**options)
+
     def on_mount(self) -> None:
         """Begins to read the feed and to look at the clock."""
+        if not self.is_headless:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self.leave)
         self.follow()
         self.set_interval(TICK, self.look_at_clock)
         self.hand_over()
@@ -159,8 +187,9 @@ class DDWatch(App[None]):
     @on(FeedStopped)
     def take_end(self, message: FeedStopped) -> None:
         """Says that nothing more will come."""
+        said = self._trouble if self._link == "lost" else ""
         self._link = "ended"
-        self._trouble = message.sentence or "the feed has ended; what is shown is the last that it said"
+        self._trouble = message.sentence or said or "the feed has ended; what is shown is the last that it said"
         self.show_soon()
 
     @on(Worker.StateChanged)
@@ -215,7 +244,7 @@ class DDWatch(App[None]):
         )
         with self.batch_update():
             for screen in self.screen_stack:
-                if isinstance(screen, Overview):
+                if isinstance(screen, (Overview, Page)):
                     screen.show(self._shown, self._view)
 
     def change(self, **changes: object) -> None:
@@ -238,6 +267,14 @@ class DDWatch(App[None]):
         shorter = [window for window in WINDOWS if window < self._view.window]
         self.change(window=shorter[-1] if shorter else self._view.window)
 
+    def action_page(self, name: str) -> None:
+        """Lays a page over the overview."""
+        if not isinstance(self.screen, Overview):
+            return
+        page = {"events": EventPage, "sources": SourcePage, "help": HelpPage}[name]()
+        page.show(self._shown, self._view)
+        self.push_screen(page)
+
     def action_pause(self) -> None:
         """Halts a replay, or lets it go on."""
         if self.feed.controls is not None:
@@ -257,6 +294,11 @@ class DDWatch(App[None]):
             self.show_soon()
 
     async def action_quit(self) -> None:
+        """Leaves."""
+        self.leave()
+
+    @on(HungUp)
+    def leave(self) -> None:
         """Closes the feed first, so that its thread ends with the screen."""
         self.feed.close()
         self.exit()
@@ -270,4 +312,7 @@ class DDWatch(App[None]):
         yield SystemCommand("Freeze or go on", "Hold the picture; data goes on behind it (space)", self.action_freeze)
         yield SystemCommand("Longer time window", "1, 5, 15, 60 min (+)", self.action_wider)
         yield SystemCommand("Shorter time window", "60, 15, 5, 1 min (-)", self.action_narrower)
+        yield SystemCommand("All events", "With local times (e)", lambda: self.action_page("events"))
+        yield SystemCommand("All sources", "State, age, losses (s)", lambda: self.action_page("sources"))
+        yield SystemCommand("Help", "What signs and keys mean (?)", lambda: self.action_page("help"))
         yield SystemCommand("Quit", "Leave ddwatch (q)", self.action_quit)

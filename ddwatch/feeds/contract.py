@@ -1,4 +1,4 @@
-"""What the screen asks of a feed: frames and faults in order, an end on request, and controls where time can be moved."""
+"""What the screen asks of a feed: frames and faults in order, an end on request, controls where time can be moved."""
 
 from collections.abc import Iterator
 from typing import Protocol

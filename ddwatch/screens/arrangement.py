@@ -98,16 +98,16 @@ def heights(chosen: Sequence[Band], room: int) -> list[int]:
     return given
 
 
-def verdict_height(height: int) -> int:
-    """Rows of the verdict block: three at least, more air and more reasons on a taller screen."""
-    for least, rows in ((36, 7), (28, 6), (20, 4)):
+def verdict_height(height: int, loud: bool) -> int:
+    """Rows of the verdict block: three at least, more on a taller screen and, where it is short, when it is loud."""
+    for least, rows in ((34, 5), (20, 4)):
         if height >= least:
-            return rows
+            return rows + loud
     return 3
 
 
 def arrange(
-    width: int, height: int, *, ranks: int = 1, data: bool = True, expanded: str | None = None
+    width: int, height: int, *, ranks: int = 1, data: bool = True, loud: bool = False, expanded: str | None = None
 ) -> dict[str, Place]:
     """Every panel that is shown, with its place; together they fill the screen.
 
@@ -116,6 +116,7 @@ def arrange(
         height: rows of the screen.
         ranks: how many ranks the service has.
         data: whether there is anything to show yet.
+        loud: whether the verdict has more to say than usual.
         expanded: the one panel that the reader wants large; None for the overview.
     """
     if width < SMALLEST[0] or height < SMALLEST[1]:
@@ -123,7 +124,7 @@ def arrange(
     top, bottom = Place(0, 0, width, 1), Place(0, height - 1, width, 1)
     if not data:
         return {"server": top, "waiting": Place(0, 1, width, height - 2), "keys": bottom}
-    upper = verdict_height(height) if expanded is None else 3
+    upper = verdict_height(height, loud) if expanded is None else 3
     verdict = Place(0, 1, width, upper)
     places: dict[str, Place] = {"server": top, "verdict": verdict}
     y, room = 1 + upper, height - 2 - upper

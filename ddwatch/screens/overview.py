@@ -18,7 +18,7 @@ from ddwatch.widgets.plot_panel import AcceptPanel, LatencyPanel, LoadPanel, Thr
 from ddwatch.widgets.ranks import RankPanel
 from ddwatch.widgets.server_line import ServerLine
 from ddwatch.widgets.sources import SourcePanel
-from ddwatch.widgets.verdict_block import VerdictBlock
+from ddwatch.widgets.verdict_block import VerdictBlock, is_loud
 from ddwatch.widgets.view import View
 from ddwatch.widgets.waiting import Waiting
 
@@ -87,11 +87,12 @@ class Overview(Screen[None]):
         """Gives each panel its place; does nothing while nothing relevant has changed."""
         width, height = self.size
         ranks = len(self.frame.snapshot.ranks) if self.frame is not None else 1
-        key = (width, height, ranks, self.frame is not None, self.expanded)
+        loud = self.frame is not None and is_loud(self.frame.snapshot.verdict)
+        key = (width, height, ranks, self.frame is not None, self.expanded, loud)
         if key == self._arranged or not width or not height:
             return
         self._arranged = key
-        places = arrange(width, height, ranks=ranks, data=self.frame is not None, expanded=self.expanded)
+        places = arrange(width, height, ranks=ranks, data=self.frame is not None, loud=loud, expanded=self.expanded)
         for panel in self.query(Drawn):
             place = places.get(panel.id or "")
             panel.display = place is not None

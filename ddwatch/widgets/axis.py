@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from datetime import datetime, timedelta, tzinfo
 
-ROUND = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+ROUND = (1.0, 1.2, 1.6, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 """The limits of one decade; every one halves to a number that is short to write."""
 
 HEADROOM = 1.1
@@ -61,7 +61,7 @@ def time_ticks(start: float, end: float, zone: tzinfo, room: int) -> list[tuple[
     midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     passed = (moment - midnight).total_seconds()
     first = midnight + timedelta(seconds=math.ceil(passed / step) * step)
-    ticks = []
+    ticks: list[tuple[float, str]] = []
     at = first.timestamp()
     while at <= end and len(ticks) < room:
         ticks.append((at, datetime.fromtimestamp(at, zone).strftime(pattern)))

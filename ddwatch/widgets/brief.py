@@ -23,10 +23,14 @@ def brief_rows(frame: Frame, view: View) -> list[Row]:
         first.append(("SIM ", "simulated"))
     rate: Role = "tainted" if view.dimmed() or now.flags else "measured"
     words = tuple((text.strip() + " ", role) for text, role in verdict_words(snapshot.verdict))
-    first += [(f"{figure(now.throughput)} tok/s ", rate), *words] if view.dimmed() else [
-        *words,
-        (f"{figure(now.throughput)} tok/s", rate),
-    ]
+    first += (
+        [(f"{figure(now.throughput)} tok/s ", rate), *words]
+        if view.dimmed()
+        else [
+            *words,
+            (f"{figure(now.throughput)} tok/s", rate),
+        ]
+    )
     rows = [merged(first)]
     if snapshot.expected is not None:
         expected = snapshot.expected
@@ -38,7 +42,9 @@ def brief_rows(frame: Frame, view: View) -> list[Row]:
             (f"accept {figure(now.accept_length)} step {milliseconds(now.step_seconds)} ms", "text"),
         )
     )
-    rows.append((((f"queue {count(now.queued)} KV {percent(now.token_usage)} ", "text")), (_age_text(frame, view), "label")))
+    rows.append(
+        (((f"queue {count(now.queued)} KV {percent(now.token_usage)} ", "text")), (_age_text(frame, view), "label"))
+    )
     rows.append(((view.trouble if view.dimmed() and view.trouble else clean(snapshot.verdict.sentence), "label"),))
     server = snapshot.server
     rows.append(((f"{model_name(server.model)} {algorithm_text(server)}".strip() or "server not named yet", "label"),))

@@ -5,9 +5,7 @@ from collections.abc import Iterable
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """The bit of each dot of a braille sign, by column and row."""
-ROWS_OF = tuple(
-    tuple(row for row in range(4) if bits & (DOTS[0][row] | DOTS[1][row])) for bits in range(256)
-)
+ROWS_OF = tuple(tuple(row for row in range(4) if bits & (DOTS[0][row] | DOTS[1][row])) for bits in range(256))
 """Which dot rows of a cell are in use, by its bits."""
 
 

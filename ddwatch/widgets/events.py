@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from ddwatch.core.snapshot import Event, Frame
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.figures import clock
-from ddwatch.widgets.rows import Role, Row, Span, clean, heading, merged
+from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged
 from ddwatch.widgets.view import View
 
 SIGNS: dict[str, tuple[str, Role]] = {
@@ -30,7 +30,7 @@ def event_row(event: Event, today: float, zone: tzinfo, *, date: bool = False) -
     sign, role = SIGNS[event.severity]
     time = f"{datetime.fromtimestamp(event.at, zone):%Y-%m-%d %H:%M:%S}" if date else when(event.at, today, zone)
     spans: list[Span] = [(f" {time}", "label"), (f" {sign} ", role), (f"{event.kind:<11}", "text"), (" ", "text")]
-    spans.append((clean(event.text), "text" if event.severity in ("ok", "unknown") else "strong"))
+    spans.append((clean(event.text), "strong" if event.severity == "page" else "text"))
     if event.count > 1:
         spans.append((f"  ×{event.count}", "label"))
     return merged(spans)
@@ -55,7 +55,7 @@ class EventPanel(Drawn, can_focus=True):
         rows += [event_row(event, frame.snapshot.at, view.zone) for event in reversed(shown)]
         if not events:
             rows.append((("   nothing has happened since this watch began", "label"),))
-        return rows
+        return faded(rows) if view.dimmed() else rows
 
     def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:
         """The heading alone."""

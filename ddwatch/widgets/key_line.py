@@ -32,7 +32,16 @@ REPLAY_KEYS = (
 )
 
 
-def key_row(view: View, frame: Frame | None, width: int) -> Row:
+PAGE_KEYS = (
+    (9, "esc", "back"),
+    (8, "↑ ↓", "move"),
+    (7, "pgup pgdn", "page"),
+    (6, "home end", "ends"),
+    (5, "space", "freeze"),
+)
+
+
+def key_row(view: View, frame: Frame | None, width: int, own: tuple[tuple[int, str, str], ...] | None = None) -> Row:
     """As many keys as fit, the least needed left out first; the zone or the replay's place at the right."""
     right_text = ""
     if view.replay is not None:
@@ -42,7 +51,7 @@ def key_row(view: View, frame: Frame | None, width: int) -> Row:
         if not frame.snapshot.stamped:
             right_text += " (estimated)"
     right: Row = ((right_text, "bar-label"), (" ", "bar"))
-    keys = list(REPLAY_KEYS if view.replay is not None else KEYS)
+    keys = list(own or (REPLAY_KEYS if view.replay is not None else KEYS))
 
     def left_of(shown: list[tuple[int, str, str]]) -> Row:
         spans: list[Span] = []
@@ -67,3 +76,15 @@ class KeyLine(Drawn):
     def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:
         """One row without times."""
         return [key_row(view, None, width)]
+
+
+class PageKeyLine(KeyLine):
+    """The same under a page."""
+
+    def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
+        """One row."""
+        return [key_row(view, frame, width, PAGE_KEYS)]
+
+    def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:
+        """One row without times."""
+        return [key_row(view, None, width, PAGE_KEYS)]

@@ -7,6 +7,7 @@ are anchored to the clock, so that the picture moves by whole columns and never 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timezone, tzinfo
+from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -16,6 +17,9 @@ from ddwatch.widgets.rows import Role, Row, Span, block, merged
 
 GUTTER = 6
 """Cells left of the plot: a label of four, a blank, the axis."""
+
+NARROW = 30
+"""Below this many cells the time row names only its two ends."""
 
 JOIN = 3.0
 """Two clean readings are joined when they are at most this many usual distances apart …"""
@@ -78,7 +82,7 @@ def usual_distance(readings: Sequence[Reading]) -> float:
     """The median distance in seconds between neighbouring readings with a value; USUAL_MOST when there is none."""
     distances = [
         after.at - before.at
-        for before, after in zip(readings, readings[1:], strict=False)
+        for before, after in pairwise(readings)
         if before.value is not None and after.value is not None and after.at > before.at
     ]
     return min(USUAL_MOST, median(distances)) if distances else USUAL_MOST
@@ -137,8 +141,6 @@ class _Picture:
         self.measured = Layer(width, height)
         self.tainted = Layer(width, height)
         self.band = Layer(width, height)
-        self.covered = [0] * (width * height)
-        """Dots of each cell that lie on the expected band."""
         self.step, self.leftmost = time_of_column(plot, width * 2)
 
     def column(self, at: float) -> int:
@@ -165,10 +167,7 @@ class _Picture:
                 start = min(here, self.column(known[0]) + 1)
             top, bottom = self.y(reading.high), self.y(reading.low)
             for x in range(max(0, start), min(self.width * 2 - 1, here) + 1):
-                for y in range(top, bottom + 1):
-                    self.covered[(y >> 2) * self.width + (x >> 1)] += 1
-                    if (x + y) % 2 == 0:
-                        self.band.dot(x, y)
+                self.band.column(x, range(top, bottom + 1))
             known = (reading.at, reading.low, reading.high)
 
     def draw_readings(self) -> None:
@@ -185,18 +184,16 @@ class _Picture:
 
     def cell(self, column: int, row: int) -> Span:
         """The sign and role of one cell: measured before contaminated before expected."""
-        place = row * self.width + column
-        banded = self.covered[place] >= 4
         sign = stroke if self.plot.ascii else braille
         bits = self.measured.bits(column, row)
         if bits:
-            return sign(bits), "measured-banded" if banded else "measured"
+            return sign(bits), "measured-on-band" if bits & self.band.bits(column, row) else "measured"
         bits = self.tainted.bits(column, row)
         if bits:
-            return "." if self.plot.ascii else braille(bits), "tainted-banded" if banded else "tainted"
+            return "." if self.plot.ascii else braille(bits), "tainted"
         bits = self.band.bits(column, row)
-        if bits or banded:
-            return ":" if self.plot.ascii else braille(bits), "expected-banded" if banded else "expected"
+        if bits:
+            return ":" if self.plot.ascii else braille(bits), "band"
         return " ", "text"
 
     def stretches(self) -> list[tuple[Kind, int, int]]:
@@ -220,6 +217,13 @@ def _write(cells: list[Span], first: int, text: str, role: Role) -> None:
     for place, sign in enumerate(text, first):
         if 0 <= place < len(cells) and cells[place][0] == " ":
             cells[place] = (sign, role)
+
+
+def _write_whole(cells: list[Span], first: int, text: str) -> None:
+    """Puts a label over empty cells, or leaves it out where it would be cut or touch something."""
+    around = cells[max(0, first - 1) : first + len(text) + 1]
+    if first >= 0 and first + len(text) <= len(cells) and all(sign == " " for sign, _ in around):
+        _write(cells, first, text, "label")
 
 
 def _mark_stretches(picture: _Picture, grid: list[list[Span]]) -> None:
@@ -256,16 +260,19 @@ def _time_row(plot: Plot, width: int) -> Row:
     """Round local times under the plot, and the events' signs between them."""
     cells: list[Span] = [(" ", "label")] * width
     step, leftmost = time_of_column(plot, width * 2)
-    begin = leftmost * step
-    for at, text in time_ticks(begin, begin + plot.window, plot.zone, max(1, width // 10)):
-        centre = (int(at // step) - leftmost) // 2
-        first = centre - len(text) // 2
-        if first >= 0 and first + len(text) <= width:
-            _write(cells, first, text, "label")
     for mark in plot.marks:
         place = (int(mark.at // step) - leftmost) // 2
         if 0 <= place < width:
             cells[place] = (mark.sign, mark.role)
+    begin = leftmost * step
+    if width < NARROW:
+        minutes = f"−{plot.window / 60:.0f} min"
+        _write_whole(cells, 0, minutes)
+        _write_whole(cells, width - 3, "now")
+    else:
+        for at, text in time_ticks(begin, begin + plot.window, plot.zone, width // 10):
+            first = (int(at // step) - leftmost) // 2 - len(text) // 2
+            _write_whole(cells, first, text)
     return tuple(cells)
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.widgets.axis import limit
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import figure, percent
+from ddwatch.widgets.figures import count, figure, percent
 from ddwatch.widgets.plot import Plot, draw
 from ddwatch.widgets.quantities import (
     ACCEPT,
@@ -21,12 +21,12 @@ from ddwatch.widgets.quantities import (
     readings,
     summary,
 )
-from ddwatch.widgets.rows import Role, Row, block, fit, heading, merged
+from ddwatch.widgets.rows import Role, Row, block, faded, fit, heading, merged
 from ddwatch.widgets.view import View, points_in_view, window_text
 
 FIGURES = 17
 """Cells of the figures beside a plot."""
-NARROW_FIGURES = 14
+NARROW_FIGURES = 15
 """The same where a panel is narrower than NARROW cells."""
 NARROW = 56
 
@@ -61,9 +61,9 @@ def load_figures(snapshot: Snapshot) -> list[tuple[str, str, Role]]:
     now = snapshot.now
     return [
         ("now", figure(now.context_tokens), "measured"),
-        ("batch", figure(now.batch), "text"),
+        ("batch", count(now.batch), "text"),
         ("total", figure(now.total_context_tokens), "text"),
-        ("queue", figure(now.queued), "text"),
+        ("queue", count(now.queued), "text"),
         ("KV in use", percent(now.token_usage), "text"),
     ]
 
@@ -80,7 +80,14 @@ class PlotPanel(Drawn, can_focus=True):
     def memory(self, frame: Frame, view: View) -> Hashable:
         """Once a second, or less often where a column stands for longer; at once when the reader changes something."""
         pace = max(1.0, view.window / 400)
-        return (int(frame.snapshot.at // pace), view.window, view.dimmed(), view.frozen, view.zone, len(frame.history.events))
+        return (
+            int(frame.snapshot.at // pace),
+            view.window,
+            view.dimmed(),
+            view.frozen,
+            view.zone,
+            len(frame.history.events),
+        )
 
     def title(self, frame: Frame) -> tuple[str, str]:
         """The heading's name and unit."""
@@ -123,12 +130,6 @@ class PlotPanel(Drawn, can_focus=True):
     def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:
         """The heading alone."""
         return [heading(self.QUANTITY.title, self.QUANTITY.unit, "", width, focused=self.has_focus)]
-
-
-def faded(rows: Sequence[Row]) -> list[Row]:
-    """The same rows without any colour: old data must not look like the present."""
-    quiet: dict[Role, Role] = {"faint": "faint"}
-    return [merged((text, quiet.get(role, "tainted")) for text, role in row) for row in rows]
 
 
 class ThroughputPanel(PlotPanel):

@@ -14,14 +14,11 @@ Role = Literal[
     "bar-strong",
     "bar-label",
     "measured",
-    "measured-banded",
+    "measured-on-band",
     "expected",
-    "expected-banded",
+    "band",
     "tainted",
-    "tainted-banded",
-    "banded",
     "ok",
-    "bar-ok",
     "notice",
     "page",
     "unknown",
@@ -33,7 +30,8 @@ Role = Literal[
 ]
 """What a piece of text is, never how it looks; app.tcss gives each role its look.
 
-`-banded` is the same on the expected band, `bar` is the line at the top, `-block` is the loud form of a verdict.
+`band` is the expected range behind what was measured, `bar` the lines at top and bottom, `-block` the loud form
+of a verdict.
 """
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -86,10 +84,7 @@ def to_ascii(text: str) -> str:
     """The text in ASCII and at the same width: each wide character becomes as many `?` as it had cells."""
     if text.isascii():
         return text
-    signs = []
-    for sign in text.translate(ASCII):
-        signs.append(sign if sign.isascii() else "?" * cell_len(sign))
-    return "".join(signs)
+    return "".join(sign if sign.isascii() else "?" * cell_len(sign) for sign in text.translate(ASCII))
 
 
 def clean(text: str) -> str:
@@ -131,6 +126,8 @@ def fit(row: Row, width: int, fill: Role = "text") -> Row:
         return merged((*row, (" " * (width - have), fill)))
     if width <= 0:
         return ()
+    if not plain(row).rstrip(" ")[width:] and plain(row).isascii():
+        return _cut(row, width)
     spans: list[Span] = []
     left = width - 1
     for text, role in row:
@@ -144,12 +141,23 @@ def fit(row: Row, width: int, fill: Role = "text") -> Row:
     return merged(spans)
 
 
+def _cut(row: Row, width: int) -> Row:
+    """The first `width` cells of a row of ASCII."""
+    spans: list[Span] = []
+    for text, role in row:
+        spans.append((text[:width], role))
+        width -= len(text)
+        if width <= 0:
+            break
+    return merged(spans)
+
+
 def spread(left: Row, right: Row, width: int, fill: Role = "text") -> Row:
     """`left` and `right` at the two ends of one row; `left` gives way when both do not fit."""
-    room = width - width_of(right)
+    room = width - width_of(right) - 1
     if room < 4:
         return fit(left, width, fill)
-    return merged((*fit(left, room, fill), *right))
+    return merged((*fit(left, room, fill), (" ", fill), *right))
 
 
 def block(rows: Sequence[Row], width: int, height: int, fill: Role = "text") -> tuple[Row, ...]:
@@ -191,3 +199,8 @@ def wrapped(text: str, width: int, limit: int) -> list[str]:
     if line:
         lines.append(plain(fit(((line, "text"),), width)) if cell_len(line) > width else line)
     return lines
+
+
+def faded(rows: Sequence[Row]) -> list[Row]:
+    """The same rows without any colour: old data must not look like the present."""
+    return [merged((text, role if role == "faint" else "tainted") for text, role in row) for row in rows]

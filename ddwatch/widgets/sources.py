@@ -4,11 +4,17 @@ from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame, SourceView
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import ABSENT, age, exact, percent, size
-from ddwatch.widgets.rows import Role, Row, Span, clean, heading, merged, spread
+from ddwatch.widgets.figures import ABSENT, age, exact, size
+from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged, spread
 from ddwatch.widgets.view import View
 
 STATES: dict[str, tuple[str, Role]] = {"up": ("●", "text"), "waiting": ("○", "unknown"), "lost": ("✗", "page")}
+
+
+def worth_a_look(source: SourceView) -> list[tuple[str, Role]]:
+    """Lines and unread ones always, losses only where there were any."""
+    lines, unread, gaps, rotations = losses(source)
+    return [lines, unread, *([gaps] if source.gaps else []), *([rotations] if source.rotations else [])]
 
 
 def losses(source: SourceView) -> list[tuple[str, Role]]:
@@ -40,7 +46,7 @@ def one_line(frame: Frame, view: View, width: int) -> Row:
     spans: list[Span] = [(f" {sign} ", role), (clean(source.name), "text")]
     if source.state == "up":
         spans.append((f"  {age(view.age_of(frame, source.last_at))} ago", "label"))
-        for text, look in losses(source)[:3]:
+        for text, look in worth_a_look(source):
             spans += [(" · ", "faint"), (text, look)]
     else:
         spans += [(f" {source.state}", role), (f"  {clean(source.detail)}", "text")]
@@ -67,18 +73,26 @@ def source_rows(source: SourceView, frame: Frame, view: View) -> list[Row]:
     return rows
 
 
+def unread_rows(frame: Frame) -> list[Row]:
+    """One row per shape of line that could not be read, values masked."""
+    return [
+        ((" ? ", "notice"), ("unread ", "notice"), (f"{clean(example.head)}: {clean(example.example)}", "label"))
+        for example in frame.snapshot.unread_examples
+    ]
+
+
 class SourcePanel(Drawn, can_focus=True):
     """All sources; a single row when there is no room for more."""
 
     def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
         """One row, or heading and rows."""
         if height == 1:
-            return [one_line(frame, view, width)]
+            row = one_line(frame, view, width)
+            return faded([row]) if view.dimmed() else [row]
         rows: list[Row] = [heading("sources", "", own_cost(frame), width, focused=self.has_focus)]
         for source in frame.snapshot.sources:
             rows += source_rows(source, frame, view)
         if not frame.snapshot.sources:
             rows.append((("   no source yet", "label"),))
-        for example in frame.snapshot.unread_examples:
-            rows.append(((" ? unread ", "notice"), (f"{clean(example.head)}: {clean(example.example)}", "label")))
-        return rows
+        rows += unread_rows(frame)
+        return faded(rows) if view.dimmed() else rows

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from ddwatch.core.snapshot import Frame, Snapshot, Verdict, VerdictName
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.figures import ABSENT, age, count, figure, milliseconds, percent
-from ddwatch.widgets.plot_panel import faded
-from ddwatch.widgets.rows import Role, Row, Span, clean, merged, spread, width_of, wrapped
+from ddwatch.widgets.rows import Role, Row, Span, clean, faded, merged, spread, width_of, wrapped
 from ddwatch.widgets.view import View
 
 SIGNS: dict[VerdictName, str] = {
@@ -29,11 +28,16 @@ QUIET = ("as-expected", "idle", "learning", "warming")
 """Verdicts that need nobody: no coloured block."""
 
 
+def is_loud(verdict: Verdict) -> bool:
+    """Whether somebody should look."""
+    return verdict.name not in QUIET
+
+
 def verdict_words(verdict: Verdict) -> Row:
     """Sign and name: plain when all is well, a coloured block in capitals when not."""
     sign = SIGNS[verdict.name]
     name = verdict.name.replace("-", " ")
-    if verdict.name in QUIET:
+    if not is_loud(verdict):
         role: Role = "ok" if verdict.severity == "ok" else "unknown"
         return ((f" {sign} ", role), (name, "strong"))
     blocks: dict[str, Role] = {"page": "page-block", "notice": "notice-block"}
@@ -76,19 +80,20 @@ def numbers(frame: Frame, view: View, width: int) -> Row:
     """Batch, context, accept, step and queue at fixed places, with their origin at the right."""
     now = frame.snapshot.now
     cells = [
-        ("batch", f"{count(now.batch):<4}", ""),
-        ("context", f"{figure(now.context_tokens):<6}", ""),
-        ("accept", f"{figure(now.accept_length):<5}", ""),
-        (now.span, milliseconds(now.step_seconds), " ms"),
-        ("queue", f"{count(now.queued):<4}", ""),
-        ("KV", f"{percent(now.token_usage):<5}", ""),
+        ("batch", count(now.batch), "", 3),
+        ("context", figure(now.context_tokens), "", 5),
+        ("accept", figure(now.accept_length), "", 4),
+        (now.span, milliseconds(now.step_seconds), " ms", 4),
+        ("queue", count(now.queued), "", 3),
+        ("KV", percent(now.token_usage), "", 4),
     ]
     spans: list[Span] = [(" " * INDENT, "text")]
     right: Row = ((origin_text(frame, view), "label"), (" ", "text"))
-    gap = 3 if width >= 100 else 1
-    for name, value, unit in cells:
+    gap = 4 if width >= 100 else 2
+    for name, value, unit, room in cells:
         part: list[Span] = [(f"{name} ", "label"), (value, "strong"), (unit, "label")]
-        part.append((" " * (gap + (max(0, 4 - len(value)) if unit else 0)), "text"))
+        # What a short value leaves free is kept free, so that the next one never moves.
+        part.append((" " * (gap + max(0, room - len(value))), "text"))
         if name == "KV" and width_of(tuple(spans)) + width_of(tuple(part)) + width_of(right) > width:
             continue
         spans += part
@@ -98,19 +103,18 @@ def numbers(frame: Frame, view: View, width: int) -> Row:
 def reasons(snapshot: Snapshot, width: int, room: int) -> list[Row]:
     """The sentence, the likely cause, what to do next and what else holds, in at most `room` rows."""
     verdict = snapshot.verdict
-    loud = verdict.name not in QUIET
+    loud = is_loud(verdict)
     tails: list[tuple[str, str, Role]] = []
     if verdict.cause:
         tails.append(("likely: ", clean(verdict.cause), "text"))
     if verdict.next_steps:
         tails.append(("next:   ", clean(" · ".join(verdict.next_steps)), "text"))
-    for note in snapshot.notes:
-        tails.append(("also:   ", clean(f"{note.name.replace('-', ' ')}: {note.sentence}"), "label"))
+    tails += [
+        ("also:   ", clean(f"{note.name.replace('-', ' ')}: {note.sentence}"), "label") for note in snapshot.notes
+    ]
     across = max(8, width - INDENT - 1)
-    lines = wrapped(clean(verdict.sentence), across, max(1, min(3, room - min(len(tails), max(1, room - 2)))))
-    rows: list[Row] = [((" " * INDENT, "text"), (line, "strong" if loud else "text")) for line in lines] if (
-        lines
-    ) else []
+    lines = wrapped(clean(verdict.sentence), across, max(1, min(3, room - len(tails))))
+    rows: list[Row] = [((" " * INDENT, "text"), (line, "strong" if loud else "text")) for line in lines]
     for name, text, role in tails:
         if len(rows) < room:
             line = wrapped(text, max(8, across - len(name)), 1)
@@ -140,12 +144,12 @@ class VerdictBlock(Drawn):
 
     def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
         """Headline, numbers, reasons; over them the feed's own trouble."""
-        airy = height >= 6
+        airy = height >= 5 + is_loud(frame.snapshot.verdict) and not trouble_rows(view, width)
         trouble = trouble_rows(view, width)
         rows: list[Row] = [headline(frame.snapshot, width), numbers(frame, view, width)]
         if view.dimmed():
             rows = faded(rows)
         top: list[Row] = [()] if airy else []
-        room = height - len(top) - len(trouble) - len(rows) - (1 if airy else 0)
+        room = height - len(top) - len(trouble) - len(rows)
         rest = reasons(frame.snapshot, width, max(0, room))
         return [*top, *trouble, *rows, *(faded(rest) if view.dimmed() else rest)]

@@ -42,7 +42,7 @@ LEARNING = Verdict(
     name="learning",
     severity="unknown",
     since=NOON - 600,
-    sentence="no model of this service here yet: 92 % of the samples of the last 5 min are clean and can be learned from",
+    sentence="no model of this service yet: 92 % of the samples of the last 5 min are clean",
 )
 LOG = SourceView(name="sglang.log", state="up", last_at=NOON - 0.4, lines=12_345, detail="/var/log/sglang.log")
 
@@ -242,7 +242,10 @@ def warming() -> Frame:
     return frame_of(
         [],
         verdict=Verdict(
-            name="warming", severity="unknown", since=NOON - 95, sentence="the server started 95 s ago and loads its weights"
+            name="warming",
+            severity="unknown",
+            since=NOON - 95,
+            sentence="the server started 95 s ago and loads its weights",
         ),
         server=replace(KIMI, state="starting", ready_at=None, started_at=NOON - 95),
         events=events((95.0, "start", "ok", "0.5.18, DDTREE budget 32")),
@@ -256,7 +259,10 @@ def source_lost() -> Frame:
         points,
         now=replace(frame_of(points).snapshot.now, at=NOON - 40),
         verdict=Verdict(
-            name="blind", severity="unknown", since=NOON - 40, sentence="the log is gone: /var/log/sglang.log was deleted"
+            name="blind",
+            severity="unknown",
+            since=NOON - 40,
+            sentence="the log is gone: /var/log/sglang.log was deleted",
         ),
         sources=(replace(LOG, state="lost", last_at=NOON - 40, detail="deleted; waiting for it to come back"),),
         events=(*STORY, *events((40.0, "source", "notice", "sglang.log was deleted"))),

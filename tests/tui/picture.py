@@ -1,7 +1,9 @@
 """Takes pictures of the screen for a human eye: `python -m tests.tui.picture OUT_FOLDER [NAME…]` writes SVG and PNG."""
 
 import asyncio
+import html
 import queue
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,7 +59,11 @@ async def picture(feed: Told, size: tuple[int, int], keys: tuple[str, ...] = (),
         return app.export_screenshot()
 
 
-FAULT = SourceFault(at=0.0, source="sidecar", reason="the sidecar at http://127.0.0.1:9477 is gone (connection refused); trying again every 5 s")
+FAULT = SourceFault(
+    at=0.0,
+    source="sidecar",
+    reason="the sidecar at http://127.0.0.1:9477 is gone (connection refused); trying again every 5 s",
+)
 
 STORIES = {
     name: getattr(frames, name)
@@ -65,17 +71,46 @@ STORIES = {
 }
 
 
+TEXT = re.compile(
+    r'<text class="([^"]+)" x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+" clip-path="[^"]+">([^<]*)</text>'
+)
+CELL = 12.2
+"""Width of a cell in the SVG that Textual writes."""
+
+
+def one_sign_each(svg: str) -> str:
+    """The SVG with every sign at its own place, for converters that collapse blanks and ignore textLength."""
+
+    def signs(match: re.Match[str]) -> str:
+        kind, x, y, text = match.groups()
+        return "".join(
+            f'<text class="{kind}" x="{float(x) + place * CELL:.1f}" y="{y}">{html.escape(sign)}</text>'
+            for place, sign in enumerate(html.unescape(text))
+            if sign not in " \N{NO-BREAK SPACE}"
+        )
+
+    return TEXT.sub(signs, svg)
+
+
+def write(folder: Path, name: str, svg: str) -> None:
+    """The picture as SVG and PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.svg"
+    target.write_text(svg)
+    spaced = folder / f"{name}.spaced.svg"
+    spaced.write_text(one_sign_each(svg))
+    subprocess.run(["rsvg-convert", "-w", "1400", "-o", str(target.with_suffix(".png")), str(spaced)], check=True)
+    spaced.unlink()
+
+
 def main(folder: Path, names: list[str]) -> None:
     """Pictures of every story at the two sizes that matter most."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, story in STORIES.items():
         if names and name not in names:
             continue
         for size in ((80, 24), (120, 40)):
             svg = asyncio.run(picture(Told(story()), size))
-            target = folder / f"{name}-{size[0]}x{size[1]}.svg"
-            target.write_text(svg)
-            subprocess.run(["rsvg-convert", "-w", "1400", "-o", str(target.with_suffix(".png")), str(target)], check=True)
+            write(folder, f"{name}-{size[0]}x{size[1]}", svg)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,208 @@
+"""`ddwatch`: the screen on a sidecar that runs already, or on one of its own for a log; or one plain reading."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ddwatch.core.exits import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from ddwatch.commands.sidecar_child import SidecarChild
+    from ddwatch.core.records import SourceFault
+    from ddwatch.core.snapshot import Frame
+    from ddwatch.feeds.live import LiveFeed
+
+DEFAULT_URL = "http://127.0.0.1:9477"
+WINDOWS = (1, 5, 15, 60)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("--url", metavar="URL", help=f"a sidecar to attach to ({DEFAULT_URL} if one answers there)")
+    parser.add_argument("--log", metavar="PATH|-", help="an SGLang log to follow with a sidecar of its own; - is stdin")
+    parser.add_argument("--token-file", metavar="FILE", help="the sidecar's token (else DDWATCH_TOKEN)")
+    parser.add_argument("--once", action="store_true", help="print one plain reading, exit with the verdict's code")
+    parser.add_argument("--json", action="store_true", help="with --once: print the snapshot document")
+    parser.add_argument("--window", type=int, choices=WINDOWS, default=5, metavar="MIN", help="1, 5, 15 or 60 (5)")
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+    parser.add_argument("--mouse", action="store_true", help="mouse even in tmux and over SSH")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Shows the screen, or prints one reading."""
+    if arguments.json and not arguments.once:
+        raise CommandFailed("ddwatch: --json needs --once", Exit.USAGE)
+    if arguments.log is not None and arguments.url is not None:
+        raise CommandFailed("ddwatch: --url and --log exclude each other", Exit.USAGE)
+    if not arguments.once:
+        need_terminal()
+    with ExitStack() as stack:
+        if arguments.log is None:
+            token = token_of(arguments.token_file)
+            url = arguments.url or local_sidecar(token)
+            return once_of(arguments, url, token) if arguments.once else screen(arguments, live_feed(url, token))
+        child = stack.enter_context(child_of(arguments))
+        if arguments.once:
+            return once_of(arguments, child.url, None, child)
+        return screen(arguments, ChildFeed(child))
+
+
+def need_terminal() -> None:
+    """Raises CommandFailed where no screen can be drawn."""
+    if not sys.stdout.isatty() or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+        raise CommandFailed("ddwatch: the screen needs a terminal; `ddwatch --once` prints one reading", Exit.USAGE)
+
+
+def token_of(path: str | None) -> str | None:
+    """The token from a file or the environment, None when there is none."""
+    if path is None:
+        return os.environ.get("DDWATCH_TOKEN") or None
+    try:
+        token = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise CommandFailed(f"ddwatch: cannot read the token file {path}: {reason}") from error
+    if not token or not token.isascii() or not token.isprintable():
+        raise CommandFailed(f"ddwatch: the token file {path} holds no token on a single line")
+    return token
+
+
+def local_sidecar(token: str | None) -> str:
+    """The address of the sidecar on this machine; raises CommandFailed with what to do when none answers."""
+    import httpx
+
+    from ddwatch.feeds.live import Refused, check, sentence
+
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        response = httpx.get(f"{DEFAULT_URL}/healthz", headers=headers, timeout=2.0, trust_env=False)
+        check(response)
+        if b'"ddwatch.health/' not in response.content:
+            raise Refused("another server answers there")
+    except httpx.ConnectError as error:
+        raise CommandFailed(
+            f"ddwatch: no sidecar answers at {DEFAULT_URL}: give --log PATH to follow a log, --url URL for a sidecar "
+            "elsewhere, or look at `ddwatch demo`"
+        ) from error
+    except (httpx.HTTPError, Refused) as error:
+        raise CommandFailed(f"ddwatch: {sentence(DEFAULT_URL, error)}; give --url URL or --log PATH") from error
+    return DEFAULT_URL
+
+
+@contextmanager
+def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
+    """A sidecar for --log; with `-` it gets stdin, and the screen takes its keys from the terminal itself."""
+    import subprocess
+
+    from ddwatch.commands.sidecar_child import sidecar_for
+
+    if arguments.log != "-":
+        path = Path(arguments.log)
+        if path.is_dir():
+            raise CommandFailed(f"ddwatch: {arguments.log} is a directory, not a log")
+        if arguments.once and not path.exists():
+            raise CommandFailed(f"ddwatch: there is no file {arguments.log}")
+        with ending_on_signals(), sidecar_for(str(path.absolute()), subprocess.DEVNULL) as child:
+            yield child
+        return
+    if sys.stdin.isatty():
+        raise CommandFailed("ddwatch: --log - reads a log from a pipe, and stdin is a terminal", Exit.USAGE)
+    piped = os.dup(0)
+    try:
+        if not arguments.once:
+            keys_from_terminal()
+        with ending_on_signals(), sidecar_for("-", piped) as child:
+            os.close(piped)
+            piped = -1
+            yield child
+    finally:
+        if piped >= 0:
+            os.close(piped)
+
+
+def keys_from_terminal() -> None:
+    """Puts the controlling terminal in the place of stdin."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError as error:
+        raise CommandFailed("ddwatch: there is no terminal to take keys from beside --log -", Exit.USAGE) from error
+    os.dup2(terminal, 0)
+    os.close(terminal)
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Turns SIGTERM and a closed terminal into an orderly end, so that the child goes too."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def once_of(arguments: argparse.Namespace, url: str, token: str | None, child: "SidecarChild | None" = None) -> int:
+    """One reading."""
+    from ddwatch.commands.once import once
+
+    if child is None:
+        return once(url, token, as_json=arguments.json)
+    return once(url, token, as_json=arguments.json, last_words=child.last_words)
+
+
+def live_feed(url: str, token: str | None) -> "LiveFeed":
+    """A feed on a sidecar; raises CommandFailed for an address that can never be one."""
+    from ddwatch.feeds.live import LiveFeed
+
+    if not url.startswith(("http://", "https://")):
+        raise CommandFailed(f"ddwatch: --url {url!r} is not an address; it should look like {DEFAULT_URL}", Exit.USAGE)
+    return LiveFeed(url, token)
+
+
+class ChildFeed:
+    """A feed on a sidecar of one's own: when it dies, its last sentence is what the screen says."""
+
+    def __init__(self, child: "SidecarChild") -> None:
+        self._child = child
+        self._feed = live_feed(child.url, None)
+        self.controls = self._feed.controls
+        self.origin = self._feed.origin
+
+    def frames(self) -> "Iterator[Frame | SourceFault]":
+        """The child's frames, until it is gone."""
+        from ddwatch.core.records import SourceFault
+
+        for item in self._feed.frames():
+            words = self._child.last_words() if isinstance(item, SourceFault) else None
+            if words is None:
+                yield item
+                continue
+            reason = f"the sidecar that ddwatch started is gone: {words}"
+            yield SourceFault(at=item.at if isinstance(item, SourceFault) else 0.0, source="sidecar", reason=reason)
+            return
+
+    def close(self) -> None:
+        """Ends `frames`."""
+        self._feed.close()
+
+
+def screen(arguments: argparse.Namespace, feed: "LiveFeed | ChildFeed") -> int:
+    """The screen until the reader leaves."""
+    from ddwatch.app import DDWatch
+
+    app = DDWatch(feed, ascii_only=arguments.ascii or None, window=60.0 * arguments.window)
+    if arguments.mouse:
+        app.run(mouse=True)
+    else:
+        app.run()
+    return app.return_code or Exit.OK

@@ -1,0 +1,128 @@
+"""One reading in plain text: every number with its unit, where it comes from and how old it is."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+
+from ddwatch.core import wire
+from ddwatch.core.exits import VERDICT_EXITS, CommandFailed, Exit
+from ddwatch.core.snapshot import Now, Snapshot, SourceView
+from ddwatch.feeds.live import CONNECT_SECONDS, Refused, check, sentence
+from ddwatch.widgets.figures import age, count, duration, exact, figure, percent
+from ddwatch.widgets.rows import clean
+from ddwatch.widgets.server_line import algorithm_text, model_name, parallel_text
+
+FIRST_DATA_SECONDS = 10.0
+"""How long one reading waits for the first data."""
+POLL_SECONDS = 0.25
+
+
+def fetch(url: str, token: str | None) -> tuple[Snapshot, bytes]:
+    """The newest snapshot and its document; raises CommandFailed with one sentence."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    base = url.rstrip("/")
+    try:
+        response = httpx.get(f"{base}/v1/snapshot", headers=headers, timeout=CONNECT_SECONDS, trust_env=False)
+        check(response)
+        return wire.decode_snapshot(response.content), response.content
+    except (httpx.HTTPError, httpx.InvalidURL, Refused, wire.WireError, OSError) as error:
+        raise CommandFailed(f"ddwatch: {sentence(base, error)}") from error
+
+
+def settled(before: Snapshot | None, now: Snapshot) -> bool:
+    """Whether the sources have told what they had: something read, and either fresh or no more lines coming."""
+    if not now.sources or any(source.last_at is None for source in now.sources):
+        return False
+    if before is None:
+        return False
+    return [source.lines for source in before.sources] == [source.lines for source in now.sources]
+
+
+def first_reading(url: str, token: str | None, last_words: Callable[[], str | None]) -> tuple[Snapshot, bytes]:
+    """A snapshot with data in it, or the newest one after FIRST_DATA_SECONDS."""
+    deadline = time.monotonic() + FIRST_DATA_SECONDS
+    before: Snapshot | None = None
+    while True:
+        snapshot, document = fetch(url, token)
+        words = last_words()
+        if words is not None:
+            raise CommandFailed(f"ddwatch: {words}")
+        fresh = snapshot.now.at is not None and snapshot.at - snapshot.now.at < 5.0
+        if settled(before, snapshot) or fresh or time.monotonic() > deadline:
+            return snapshot, document
+        before = snapshot
+        time.sleep(POLL_SECONDS)
+
+
+def number_lines(snapshot: Snapshot) -> Iterator[str]:
+    """The present figures."""
+    now: Now = snapshot.now
+    if now.at is None:
+        yield "no reading yet: no decode line has been seen"
+        return
+    origin = f"from {now.provenance or 'log'}, {age(max(0.0, snapshot.at - now.at))} ago"
+    yield f"throughput: {figure(now.throughput)} tokens per second ({origin})"
+    if snapshot.expected is not None:
+        expected = snapshot.expected
+        extra = ", outside its evidence" if expected.extrapolated else ""
+        yield (
+            f"expected: {figure(expected.tokens_per_second)} tokens per second, between {figure(expected.low)} and "
+            f"{figure(expected.high)} (profile {clean(expected.profile)}{extra})"
+        )
+    if snapshot.ratio is not None:
+        yield f"ratio: {snapshot.ratio:.2f} measured over expected"
+    yield f"accept length: {figure(now.accept_length)} tokens per request and step"
+    milliseconds = None if now.step_seconds is None else now.step_seconds * 1000
+    yield f"step time: {figure(milliseconds)} ms (span {now.span})"
+    yield f"batch: {count(now.batch)} running requests, {count(now.queued)} waiting"
+    yield (
+        f"context: {figure(now.context_tokens)} tokens per request, {figure(now.total_context_tokens)} in total, "
+        f"{percent(now.token_usage)} of the KV pool in use"
+    )
+    if now.flags:
+        yield f"not judged: this reading is contaminated ({', '.join(now.flags)})"
+    window = snapshot.window
+    if window.samples:
+        yield (
+            f"last {duration(window.seconds)}: median {figure(window.throughput_median)} and least "
+            f"{figure(window.throughput_min)} tokens per second, {exact(window.clean)} of {exact(window.samples)} "
+            "samples clean"
+        )
+
+
+def source_line(source: SourceView, at: float) -> str:
+    """One source with its age and losses."""
+    heard = "never heard" if source.last_at is None else f"last heard {age(max(0.0, at - source.last_at))} ago"
+    text = f"source {clean(source.name)}: {source.state}, {heard}, {exact(source.lines)} lines"
+    text += f", {exact(source.unread)} unread, {exact(source.gaps)} gaps, {exact(source.rotations)} rotations"
+    return f"{text}; {clean(source.detail)}" if source.detail else text
+
+
+def reading(snapshot: Snapshot) -> str:
+    """The whole reading, one fact per line."""
+    verdict = snapshot.verdict
+    lines = ["SIMULATED: this is not a real service"] if snapshot.simulated else []
+    lines.append(f"{verdict.name.replace('-', ' ')}: {clean(verdict.sentence)}")
+    if verdict.cause:
+        lines.append(f"likely cause: {clean(verdict.cause)}")
+    lines += [f"next: {clean(step)}" for step in verdict.next_steps]
+    lines += [f"also: {note.name.replace('-', ' ')}: {clean(note.sentence)}" for note in snapshot.notes]
+    lines += number_lines(snapshot)
+    server = snapshot.server
+    named = [model_name(server.model), algorithm_text(server), parallel_text(server), clean(server.address or "")]
+    words = ", ".join(word for word in named if word) or "not named yet"
+    up = "" if server.ready_at is None else f", up {duration(snapshot.at - server.ready_at)}"
+    lines.append(f"server: {words}; {server.state}{up if server.state == 'ready' else ''}")
+    lines += [source_line(source, snapshot.at) for source in snapshot.sources]
+    if not snapshot.stamped:
+        lines.append("times: estimated, the log has none")
+    return "\n".join(lines) + "\n"
+
+
+def once(url: str, token: str | None, *, as_json: bool, last_words: Callable[[], str | None] = lambda: None) -> Exit:
+    """Prints one reading and returns the verdict's exit code."""
+    snapshot, document = first_reading(url, token, last_words)
+    sys.stdout.write(document.decode("utf-8") + "\n" if as_json else reading(snapshot))
+    return VERDICT_EXITS[snapshot.verdict.name]
