@@ -13,6 +13,8 @@ READERS = 32
 """Readers of the stream at one time."""
 HEARTBEAT_SECONDS = 5.0
 """A comment keeps proxies and readers from believing the line dead."""
+FAREWELL_SECONDS = 0.05
+"""How often it is looked whether a reader has room for the last event; the server bounds how long."""
 STALLED_SECONDS = 15.0
 """A reader that takes nothing for this long is let go; it resumes where it was when it comes back."""
 SLICE_BYTES = 64 * 1024
@@ -90,13 +92,13 @@ class Streams:
                 frame = await self._documents.frame(since)
                 await _write(response, frame.body)
                 since = frame.seq
-            elif self._farewell is not None or clock() - taken_at > STALLED_SECONDS:
+            elif clock() - taken_at > STALLED_SECONDS:
                 transport.abort()
                 return
             else:
                 turn.clear()
             try:
-                await asyncio.wait_for(turn.wait(), HEARTBEAT_SECONDS)
+                await asyncio.wait_for(turn.wait(), HEARTBEAT_SECONDS if self._farewell is None else FAREWELL_SECONDS)
             except asyncio.TimeoutError:
                 if transport.get_write_buffer_size() == 0:
                     await _write(response, b": nothing new\n\n")
