@@ -44,7 +44,8 @@ imports: environment
 
 bench: environment ## measure the budgets against their peers and print tables
 	@tools/packages mtail
-	@set -e; for script in tests/bench/bench_*.py; do $(BIN)/python "$$script"; done
+	@find tests/bench -name 'bench_*.py' | sort | while read -r script; do \
+		PYTHONPATH=$(CURDIR) $(BIN)/python "$$script" || exit 1; done
 
 schemas: environment ## write docs/schemas anew from the types
 	@$(BIN)/python -m tools.schemas

@@ -10,36 +10,43 @@ from ddwatch.core.grammar import FORMATS
 from ddwatch.core.grammar.message import Format
 from ddwatch.core.rules import RULES
 from tests.architecture.checkout import ROOT, modules_under, tracked_texts
-
-GRAMMAR_TOOLS = {"bars", "envelope", "fields", "message", "placement", "prefix", "reader", "text"}
-"""Modules of the grammar that read no head of their own."""
-RULE_TOOLS = {"situation"}
-"""Modules of the rules that judge nothing."""
+from tests.scenarios.runner import read_story
 
 
-def unlisted(room: str, names: Iterable[str], listed: Iterable[str], tools: set[str]) -> list[str]:
-    """Complaints about files of a room that are neither in its list nor known tools, and about stale tools."""
-    names, listed = set(names), set(listed)
+def imported(package: str, text: str) -> set[str]:
+    """The modules of a package that a module imports."""
+    pattern = rf"^\s*from {re.escape(package)}\.(\w+) import|^\s*from {re.escape(package)} import (.+)$"
+    groups = re.findall(pattern, text, flags=re.MULTILINE)
+    return {name.strip() for group in groups for part in group for name in part.split(",") if name.strip()}
+
+
+def unlisted(package: str, modules: dict[str, str], listed: Iterable[str]) -> list[str]:
+    """Modules of a room that are neither in its list nor used by another one, and list entries without a module."""
+    used = {part for name, text in modules.items() for part in imported(package, text) - {name}}
     return [
-        *(f"{room}/{name}.py is in no list" for name in sorted(names - listed - tools)),
-        *(f"{room}/{name}.py is called a tool and does not exist" for name in sorted(tools - names)),
-        *(f"{room}: {name} is listed and does not exist" for name in sorted(listed - names)),
-        *(f"{room}/{name}.py is called a tool and is listed" for name in sorted(tools & listed)),
+        *(
+            f"{package}.{name} is in no list and nothing there uses it"
+            for name in sorted({*modules} - {*listed} - used)
+        ),
+        *(f"{package}.{name} is listed and does not exist" for name in sorted({*listed} - {*modules})),
     ]
 
 
-def unproved(package: str, names: Iterable[str], tests: dict[str, str]) -> list[str]:
-    """Modules of a package that no test file is named after and no test file imports."""
-    files = {path.rsplit("/", 1)[-1] for path in tests}
-    imports = re.compile(rf"^from {re.escape(package)}\.(\w+) import|^from {re.escape(package)} import (.+)$", re.M)
-    found = {
-        name.strip()
-        for text in tests.values()
-        for groups in imports.findall(text)
-        for part in groups
-        for name in part.split(",")
-    }
-    return sorted(name for name in names if f"test_{name}.py" not in files and name not in found)
+def unproved(package: str, modules: dict[str, str], tests: dict[str, str]) -> list[str]:
+    """Modules of a room that no test is named after or imports, and that are no part of one that is tested."""
+    proved = {path.rsplit("/", 1)[-1].removeprefix("test_").removesuffix(".py") for path in tests}
+    proved |= {name for text in tests.values() for name in imported(package, text)}
+    waiting = [name for name in modules if name in proved]
+    while waiting:
+        for part in imported(package, modules[waiting.pop()]) & modules.keys() - proved:
+            proved.add(part)
+            waiting.append(part)
+    return sorted(modules.keys() - proved)
+
+
+def room(folder: str) -> dict[str, str]:
+    """The modules of a room and their text."""
+    return {name: (ROOT / folder / f"{name}.py").read_text(encoding="utf-8") for name in modules_under(folder)}
 
 
 def files_of(folder: str) -> dict[str, str]:
@@ -66,15 +73,37 @@ def test_every_grammar_file_has_its_heads_in_the_list() -> None:
     ]
 
     assert missing == []
-    assert unlisted("grammar", names, defined.values(), GRAMMAR_TOOLS) == []
+    assert unlisted("ddwatch.core.grammar", room("ddwatch/core/grammar"), {"reader", *defined.values()}) == []
     assert len({form.name for form in FORMATS}) == len(FORMATS) == len(defined)
 
 
 def test_every_rule_file_is_in_the_list() -> None:
     listed = [rule.__module__.rsplit(".", 1)[-1] for rule in RULES]
 
-    assert unlisted("rules", modules_under("ddwatch/core/rules"), listed, RULE_TOOLS) == []
+    assert unlisted("ddwatch.core.rules", room("ddwatch/core/rules"), listed) == []
     assert len(set(listed)) == len(listed)
+
+
+def untold(rules: Iterable[str], stories: Iterable[set[str]]) -> list[str]:
+    """Rules without a story where their verdict comes up, or without one where it must not; a story lists them all."""
+    told = list(stories)
+    return [
+        *(f"{rule}: no story where it holds" for rule in rules if not any(rule in verdicts for verdicts in told)),
+        *(f"{rule}: no story where it must not" for rule in rules if all(rule in verdicts for verdicts in told)),
+    ]
+
+
+def test_every_rule_has_a_story_where_it_holds_and_one_where_it_must_not() -> None:
+    rules = [rule.__module__.rsplit(".", 1)[-1].replace("_", "-") for rule in RULES]
+    stories = [read_story(path) for path in sorted((ROOT / "tests/scenarios").glob("*.toml"))]
+
+    assert untold(rules, [{change.verdict for change in story.verdict} for story in stories]) == []
+
+
+def test_a_rule_without_its_stories_is_seen() -> None:
+    assert untold(["idle"], [{"blind"}]) == ["idle: no story where it holds"]
+    assert untold(["idle"], [{"idle"}]) == ["idle: no story where it must not"]
+    assert untold(["idle"], [{"idle"}, {"blind"}]) == []
 
 
 def test_every_command_file_is_in_the_list() -> None:
@@ -82,7 +111,7 @@ def test_every_command_file_is_in_the_list() -> None:
     listed = [command.module.removeprefix(prefix) for command in COMMANDS]
 
     assert all(command.module.startswith(prefix) for command in COMMANDS)
-    assert unlisted("commands", modules_under("ddwatch/commands"), listed, set()) == []
+    assert unlisted("ddwatch.commands", room("ddwatch/commands"), listed) == []
 
 
 def test_every_command_offers_what_the_front_door_calls() -> None:
@@ -92,21 +121,21 @@ def test_every_command_offers_what_the_front_door_calls() -> None:
 
 
 def test_every_widget_has_its_test() -> None:
-    assert unproved("ddwatch.widgets", modules_under("ddwatch/widgets"), files_of("tests/tui/")) == []
+    assert unproved("ddwatch.widgets", room("ddwatch/widgets"), files_of("tests/tui/")) == []
 
 
 def test_every_feed_has_its_test() -> None:
-    assert unproved("ddwatch.feeds", modules_under("ddwatch/feeds"), files_of("tests/")) == []
+    assert unproved("ddwatch.feeds", room("ddwatch/feeds"), files_of("tests/")) == []
 
 
 def test_every_source_and_export_has_its_test() -> None:
-    for room in ("sources", "exports"):
-        names = modules_under(f"sidecar/ddwatch_sidecar/{room}")
-        assert unproved(f"ddwatch_sidecar.{room}", names, files_of("tests/sidecar/")) == [], room
+    for name in ("sources", "exports"):
+        modules = room(f"sidecar/ddwatch_sidecar/{name}")
+        assert unproved(f"ddwatch_sidecar.{name}", modules, files_of("tests/sidecar/")) == [], name
 
 
 def test_every_module_of_the_core_has_its_test() -> None:
-    assert unproved("ddwatch.core", modules_under("ddwatch/core"), files_of("tests/")) == []
+    assert unproved("ddwatch.core", room("ddwatch/core"), files_of("tests/")) == []
 
 
 def test_every_test_file_holds_a_test_and_every_test_has_its_place() -> None:
@@ -118,16 +147,22 @@ def test_every_test_file_holds_a_test_and_every_test_has_its_place() -> None:
 
 
 def test_a_file_without_its_line_is_seen() -> None:
-    assert unlisted("rules", ["idle", "stray", "tool"], ["idle"], {"tool"}) == ["rules/stray.py is in no list"]
-    assert unlisted("rules", ["idle"], ["idle", "gone"], set()) == ["rules: gone is listed and does not exist"]
-    assert unlisted("rules", ["idle"], ["idle"], {"tool"}) == ["rules/tool.py is called a tool and does not exist"]
-    assert unlisted("rules", ["idle"], ["idle"], {"idle"}) == ["rules/idle.py is called a tool and is listed"]
+    modules = {"idle": "from ddwatch.core.rules.situation import Situation\n", "situation": ""}
+
+    assert unlisted("ddwatch.core.rules", modules, ["idle"]) == []
+    assert unlisted("ddwatch.core.rules", {**modules, "stray": ""}, ["idle"]) == [
+        "ddwatch.core.rules.stray is in no list and nothing there uses it"
+    ]
+    assert unlisted("ddwatch.core.rules", modules, ["idle", "gone"]) == [
+        "ddwatch.core.rules.gone is listed and does not exist"
+    ]
 
 
 def test_a_file_without_its_proof_is_seen() -> None:
     tests = {"tests/tui/test_plot.py": '"""Plots."""\n\nfrom ddwatch.widgets.axis import Axis\n'}
+    modules = {"axis": "", "plot": "from ddwatch.widgets.canvas import Canvas\n", "canvas": "", "stray": ""}
 
-    assert unproved("ddwatch.widgets", ["axis", "plot", "stray"], tests) == ["stray"]
+    assert unproved("ddwatch.widgets", modules, tests) == ["stray"]
 
 
 def test_a_head_outside_the_list_is_seen() -> None:
@@ -139,6 +174,6 @@ def test_a_head_outside_the_list_is_seen() -> None:
 
 
 def test_the_rooms_are_where_they_are_looked_for() -> None:
-    for room in ("ddwatch/core/grammar", "ddwatch/core/rules", "ddwatch/commands", "ddwatch/widgets"):
-        assert (ROOT / room / "__init__.py").exists(), room
-        assert modules_under(room) != [], room
+    for folder in ("ddwatch/core/grammar", "ddwatch/core/rules", "ddwatch/commands", "ddwatch/widgets"):
+        assert (ROOT / folder / "__init__.py").exists(), folder
+        assert modules_under(folder) != [], folder
