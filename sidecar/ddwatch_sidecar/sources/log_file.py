@@ -7,6 +7,7 @@ from pathlib import Path
 from ddwatch.core.records import Gap, GapReason, Rotation, SourceFault, SourceUp
 from ddwatch_sidecar.sources.contract import Item
 from ddwatch_sidecar.sources.follow import Changed, OpenLog, Pread
+from ddwatch_sidecar.sources.held import Held
 from ddwatch_sidecar.sources.look import Identity, Refusal, look, refusal, shown
 from ddwatch_sidecar.sources.seam import loss
 from ddwatch_sidecar.sources.siblings import Trace, beside
@@ -31,54 +32,12 @@ MISSING_SECONDS = 1.0
 BURST_SECONDS = 10.0
 """Over-long lines and NUL blocks are told at most this often."""
 
-NUL_BLOCK_BYTES = 512
-"""Fewer NUL bytes than a disk sector are an oddity of a line, not a lost block."""
-
 GONE = frozenset({errno.ESTALE, errno.EBADF, errno.ENODEV, errno.ENXIO})
 """Errors after which a descriptor never works again."""
 
 
-class _Held:
-    """An open file in the chain from the oldest one that may still grow to the one that the path names."""
-
-    def __init__(self, log: OpenLog, now: float, opening: list[Item]) -> None:
-        self.log = log
-        self.opening = opening
-        """What stands between the older file's last line and this one's first."""
-        self.size = 0
-        """As measured at the start of the poll; nothing behind it is read in that poll."""
-        self.changed = False
-        """What was read, or seen while it waited, no longer stands in it."""
-        self.grown_at = now
-        self.waited_since: float | None = None
-        """Since when a newer file waits for the half line of this one."""
-        self.failing_since: float | None = None
-        self.cut_told = log.lines.cut_lines
-        self.nul_told = log.lines.nul_bytes
-
-    def measure(self) -> None:
-        """Takes the size, which only a truncation makes smaller."""
-        size = self.log.status().st_size
-        self.changed = self.changed or size < max(self.size, self.log.offset)
-        self.size = size
-
-    def watch(self) -> None:
-        """Notices a change of a file that has to wait for its turn."""
-        try:
-            self.log.verify()
-        except Changed:
-            self.changed = True
-        except OSError:
-            # Told when its turn to be read comes.
-            return
-
-    @property
-    def drained(self) -> bool:
-        return self.log.offset >= self.size
-
-
 class LogFile:
-    """Follows the file at `path` by polling (docs/decisions/0003): one stat and two small reads when nothing happens.
+    """Follows the file at `path` by polling (docs/decisions/0006): one stat and two small reads when nothing happens.
 
     A file larger than `catch_up_bytes` is read in two pieces: the first `head_bytes`, where the server's arguments
     stand, and the last `catch_up_bytes`. `grace_seconds` is how long a renamed file must be silent to be let go,
@@ -105,7 +64,7 @@ class LogFile:
         self._poll_bytes = poll_bytes
         self._grace_seconds = grace_seconds
         self._pread = pread
-        self._files: list[_Held] = []
+        self._files: list[Held] = []
         """Oldest first; the last one is what the path names, or named last."""
         self._let_go: list[OpenLog] = []
         """Closed files with their positions, to go on there if one comes back."""
@@ -203,7 +162,7 @@ class LogFile:
                 catch_up_bytes=self._catch_up_bytes,
                 head_bytes=self._head_bytes,
             )
-            self._files.append(_Held(log, now, opening))
+            self._files.append(Held(log, now, opening))
         self._broken_off = False
         self._place = place
         self._known = set(beside(place).pieces)
@@ -215,12 +174,12 @@ class LogFile:
             older = self._files[-1]
             if log.resume(older.log, size, live=live):
                 older.log.close()
-                self._files[-1] = _Held(log, now, older.opening)
+                self._files[-1] = Held(log, now, older.opening)
                 return True
         for earlier in self._let_go:
             if (earlier.identity == log.identity or self._broken_off) and log.resume(earlier, size, live=live):
                 self._let_go.remove(earlier)
-                self._files.append(_Held(log, now, []))
+                self._files.append(Held(log, now, []))
                 return True
         return False
 
@@ -272,7 +231,7 @@ class LogFile:
                 held.watch()
         return trouble
 
-    def _read_one(self, held: _Held, budget: int, now: float, items: list[Item]) -> None:
+    def _read_one(self, held: Held, budget: int, now: float, items: list[Item]) -> None:
         log = held.log
         before = log.offset
         try:
@@ -291,7 +250,7 @@ class LogFile:
         if log.offset != before:
             held.grown_at = now
 
-    def _advance(self, held: _Held, budget: int, now: float, items: list[Item]) -> None:
+    def _advance(self, held: Held, budget: int, now: float, items: list[Item]) -> None:
         log = held.log
         before = log.offset
         items += log.read(held.size, budget)
@@ -304,7 +263,7 @@ class LogFile:
             items.append(self._gap(now, "skipped", detail))
             items += log.read(held.size, left)
 
-    def _restart(self, held: _Held, now: float, items: list[Item]) -> None:
+    def _restart(self, held: Held, now: float, items: list[Item]) -> None:
         was = held.log.offset
         size = held.log.status().st_size
         dropped = held.log.restart(size=size, catch_up_bytes=self._catch_up_bytes, head_bytes=self._head_bytes)
@@ -314,7 +273,7 @@ class LogFile:
         detail = f"{self._shown} was truncated after {was} bytes{half}; what it held since the last look is unknown"
         items.append(self._gap(now, "truncated", detail))
 
-    def _waits(self, held: _Held, now: float, items: list[Item]) -> bool:
+    def _waits(self, held: Held, now: float, items: list[Item]) -> bool:
         """Whether a newer file has to wait for the end of this one's half line; at last the half is delivered."""
         if not held.log.lines.pending:
             held.waited_since = None
@@ -327,7 +286,7 @@ class LogFile:
         held.waited_since = None
         return False
 
-    def _fail(self, held: _Held, error: OSError, now: float, items: list[Item]) -> None:
+    def _fail(self, held: Held, error: OSError, now: float, items: list[Item]) -> None:
         """Keeps a file that may be read again later, and lets go of one that will not."""
         if held.failing_since is None:
             held.failing_since = now
@@ -359,28 +318,18 @@ class LogFile:
             self._known.add(Trace.of(held.log.status()))
             self._drop(held)
 
-    def _drop(self, held: _Held) -> None:
+    def _drop(self, held: Held) -> None:
         held.log.close()
         self._files.remove(held)
         self._let_go = [*self._let_go[1 - MOST_FILES :], held.log]
 
-    def _tell_losses(self, held: _Held, now: float, items: list[Item], *, last: bool = False) -> None:
+    def _tell_losses(self, held: Held, now: float, items: list[Item], *, last: bool = False) -> None:
         if not last and now - self._burst_told_at < BURST_SECONDS:
             return
-        lines = held.log.lines
-        cut = lines.cut_lines - held.cut_told
-        nul = lines.nul_bytes - held.nul_told
-        if cut:
-            held.cut_told = lines.cut_lines
+        losses = held.untold(self._shown)
+        if losses:
             self._burst_told_at = now
-            detail = f"{cut} line(s) of {self._shown} longer than 64 KiB were cut"
-            items.append(self._gap(now, "too-long", detail))
-        if nul >= NUL_BLOCK_BYTES:
-            held.nul_told = lines.nul_bytes
-            self._burst_told_at = now
-            cause = "the host crashed, or the writer does not append"
-            detail = f"{nul} NUL bytes in {self._shown} where lines should be: {cause}"
-            items.append(self._gap(now, "lost", detail))
+            items += [self._gap(now, reason, sentence) for reason, sentence in losses]
 
     def _with_health(self, trouble: Refusal | None, now: float, items: list[Item]) -> list[Item]:
         if trouble is None:

@@ -1,3 +1,5 @@
+"""The log that is not there yet when we come."""
+
 from pathlib import Path
 
 from ddwatch_sidecar.sources.contract import Line

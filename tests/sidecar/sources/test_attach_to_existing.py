@@ -1,3 +1,5 @@
+"""The log that stood there before we came, small or large."""
+
 from pathlib import Path
 
 from ddwatch_sidecar.sources.contract import Line

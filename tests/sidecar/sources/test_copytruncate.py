@@ -1,3 +1,5 @@
+"""The log that is truncated under its writer, also when it has grown past the old position since."""
+
 import os
 
 from ddwatch_sidecar.sources.contract import Line

@@ -1,3 +1,5 @@
+"""The log that is deleted, replaced or copied over, also with its old inode."""
+
 import os
 import shutil
 

@@ -1,3 +1,5 @@
+"""Bytes in any chunks give the same bounded lines."""
+
 from itertools import pairwise
 
 from ddwatch_sidecar.sources.contract import Line

@@ -1,3 +1,5 @@
+"""The log with blocks of NUL bytes or holes, as a crashed host leaves them."""
+
 from ddwatch_sidecar.sources.contract import Line
 
 from ddwatch.core.records import Gap

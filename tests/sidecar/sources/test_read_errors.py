@@ -1,3 +1,5 @@
+"""The disk or the network file system that fails in the middle of reading."""
+
 import errno
 import os
 from pathlib import Path

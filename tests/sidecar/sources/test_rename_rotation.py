@@ -1,3 +1,5 @@
+"""The log that is rotated by renaming, with late bytes, half lines and files in between."""
+
 import os
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""Standard input as a pipe, a file, a terminal, nothing at all."""
+
 import os
 import pty
 import tty

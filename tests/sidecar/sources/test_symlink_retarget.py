@@ -1,3 +1,5 @@
+"""The path that is a link, and then a link to another file, as kubelet keeps its logs."""
+
 from pathlib import Path
 
 from ddwatch_sidecar.sources.log_file import LogFile

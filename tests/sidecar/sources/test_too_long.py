@@ -1,3 +1,5 @@
+"""The line without end, and the burst of them."""
+
 from ddwatch_sidecar.sources.contract import Line
 from ddwatch_sidecar.sources.lines import LINE_LIMIT
 

@@ -1,3 +1,5 @@
+"""The path that names something that cannot be read as a log: each gets one sentence that helps."""
+
 import os
 import shutil
 import socket
