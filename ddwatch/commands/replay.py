@@ -1,30 +1,28 @@
 """`ddwatch replay LOG`: plays an SGLang log on the screen, or tells its verdicts without one."""
 
 import argparse
-import json
 import math
+import os
 import re
+import select
 import sys
-from collections import Counter
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone, tzinfo
-from typing import Any
+from pathlib import Path
+from typing import BinaryIO, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ddwatch import __version__
-from ddwatch.core.exits import VERDICT_EXITS, CommandFailed, Exit
-from ddwatch.core.monitor import Monitor
-from ddwatch.core.positions import Positions
-from ddwatch.core.records import DecodeBatch, LogRecord, Record, Unread
-from ddwatch.core.snapshot import Snapshot, Verdict, VerdictName
-from ddwatch.core.wire import iso
-from ddwatch.feeds.replay import Deck, Lines
+from ddwatch.commands.replay_account import Account, Words
+from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch.core.grammar.reader import LogReader
+from ddwatch.core.records import DecodeBatch
+from ddwatch.feeds.log_lines import LogLines, open_log, shown
+from ddwatch.feeds.replay import Deck, ReplayFeed, last_moment
 
-SCHEMA = "ddwatch.replay/1"
-ROWS_HELD = 10_000
-"""Rows kept back until the first decode line shows that this is a scheduler's log."""
-DIGITS = 4
-"""Significant digits that medians are exact to; it bounds their memory."""
+WAIT_SECONDS = 0.2
+"""How long a wait for a pipe goes on before it looks whether the screen is still there."""
 FROM = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d:\d\d(?::\d\d)?)$")
 
 
@@ -76,209 +74,75 @@ def moment_named(text: str | None, zone: tzinfo | None) -> Callable[[float], flo
     return moment
 
 
-class Median:
-    """The median of many positive values in bounded memory, exact to a few significant digits."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[float] = Counter()
-
-    def add(self, value: float | None) -> None:
-        """Counts a value; None is not counted."""
-        if value is not None:
-            self._counts[float(f"{value:.{DIGITS}g}")] += 1
-
-    def value(self) -> float | None:
-        """The median so far; None without any value."""
-        total = self._counts.total()
-        wanted = {(total - 1) // 2, total // 2} if total else set()
-        found: list[float] = []
-        passed = 0
-        for value in sorted(self._counts):
-            count = self._counts[value]
-            found += [value for rank in sorted(wanted) if passed <= rank < passed + count]
-            passed += count
-        return sum(found) / len(found) if found else None
-
-
-def row(snapshot: Snapshot, *, stamped: bool) -> dict[str, Any]:
-    """One change of verdict, keys in the order of DESIGN.md section 7."""
-    now, verdict = snapshot.now, snapshot.verdict
-    return {
-        "schema": SCHEMA,
-        "at": iso(snapshot.at) if stamped else None,
-        "verdict": verdict.name,
-        "severity": verdict.severity,
-        "ratio": snapshot.ratio,
-        "measured": now.throughput,
-        "expected": snapshot.expected.tokens_per_second if snapshot.expected else None,
-        "accept_length": now.accept_length,
-        "step_seconds": now.step_seconds,
-        "context_tokens": now.context_tokens,
-        "batch": now.batch,
-        "cause": verdict.cause,
-        "evidence": verdict.evidence,
-    }
+def run(arguments: argparse.Namespace) -> int:
+    """Plays the log; from the screen 0, headless the worst verdict's exit code."""
+    if arguments.json and not arguments.headless:
+        raise CommandFailed("ddwatch replay: --json needs --headless", Exit.USAGE)
+    if not arguments.speed >= 0:
+        raise CommandFailed("ddwatch replay: --speed is 0 (flat out) or more", Exit.USAGE)
+    zone = zone_named(arguments.tz)
+    moment = moment_named(arguments.start, zone)
+    if arguments.headless:
+        with open_log(arguments.log) as lines:
+            if arguments.log == "-":
+                # Whoever reads the verdicts of a live stream sees them before this waits for more of it.
+                lines.before_read = sys.stdout.flush
+            return headless(
+                lines,
+                source=source_of(arguments.log),
+                zone=zone,
+                base=written_at(arguments.log),
+                as_json=arguments.json,
+                moment=moment,
+            )
+    return screen(arguments, zone, moment)
 
 
-class Account:
-    """Follows one run of a log: changes of verdict as they come, counts for the end."""
-
-    def __init__(self, changed: Callable[[Snapshot], None]) -> None:
-        self._changed = changed
-        self._positions = Positions()
-        self._verdict: Verdict | None = None
-        self._since = 0.0
-        self._seq = 0
-        self.begin = -math.inf
-        """Verdicts before this moment are not told."""
-        self.decode_lines = 0
-        self.unread = 0
-        self.samples = 0
-        self.clean = 0
-        self.flags: Counter[str] = Counter()
-        self.events: Counter[str] = Counter()
-        self.restarts = 0
-        self.verdict_seconds: dict[VerdictName, float] = {}
-        self.medians = {"throughput": Median(), "accept_length": Median(), "step_seconds": Median()}
-        self.first: float | None = None
-        self.last: float | None = None
-
-    def seen(self, record: Record) -> None:
-        """Takes a record before the monitor does."""
-        if isinstance(record, LogRecord) and record.stamp is not None:
-            self.first = record.at if self.first is None else self.first
-            self.last = record.at
-        if isinstance(record, Unread):
-            self.unread += 1
-        sample = self._positions.see(record)
-        if not isinstance(record, DecodeBatch):
-            return
-        self.decode_lines += 1
-        if sample is None:
-            return
-        self.samples += 1
-        self.flags.update(sample.flags)
-        if sample.clean:
-            self.clean += 1
-            self.medians["throughput"].add(sample.throughput)
-            self.medians["accept_length"].add(sample.accept_length)
-            self.medians["step_seconds"].add(sample.step_seconds)
-
-    def asked(self, now: float, monitor: Monitor) -> None:
-        """Takes what the monitor holds now."""
-        snapshot = monitor.at(now)
-        for event in monitor.history(self._seq).events:
-            if event.replaces is None:
-                self.events[event.kind] += 1
-        self._seq = snapshot.seq
-        self.restarts = snapshot.server.restarts
-        name = None if self._verdict is None else self._verdict.name
-        if name is not None:
-            self.verdict_seconds[name] = self.verdict_seconds.get(name, 0.0) + now - self._since
-        self._since = now
-        if now >= self.begin and name != snapshot.verdict.name:
-            self.verdict_seconds.setdefault(snapshot.verdict.name, 0.0)
-            self._verdict = snapshot.verdict
-            self._changed(snapshot)
-
-    def exit_code(self) -> Exit:
-        """The worst of page, notice and fine; unjudged only when nothing else was."""
-        codes = {VERDICT_EXITS[name] for name in self.verdict_seconds}
-        return max(codes - {Exit.UNJUDGED}, default=Exit.UNJUDGED)
-
-    def summary(self, lines: int) -> dict[str, Any]:
-        """What the whole run comes to."""
-        return {
-            "lines": lines,
-            "unread": self.unread,
-            "samples": self.samples,
-            "clean": self.clean,
-            "flags": dict(sorted(self.flags.items())),
-            "events": dict(sorted(self.events.items())),
-            "restarts": self.restarts,
-            "verdict_seconds": {name: round(seconds, 3) for name, seconds in self.verdict_seconds.items()},
-            "medians": {name: median.value() for name, median in self.medians.items()},
-            "first": iso(self.first) if self.first is not None else None,
-            "last": iso(self.last) if self.last is not None else None,
-            "exit_code": int(self.exit_code()),
-        }
+def source_of(log: str) -> str:
+    """The log's name in snapshots: its base name."""
+    return "standard input" if log == "-" else shown(Path(log).name)
 
 
-class Words:
-    """Writes a run as JSON lines or as text; holds back until it is known to be a scheduler's log."""
-
-    def __init__(self, account_is_open: Callable[[], bool], as_json: bool, zone: tzinfo | None) -> None:
-        self._open = account_is_open
-        self._json = as_json
-        self._zone = zone
-        self._held: list[str] = []
-        self.stamped = True
-
-    def change(self, snapshot: Snapshot) -> None:
-        """Tells a change of verdict."""
-        document = row(snapshot, stamped=self.stamped) if self._json else None
-        text = self._text(snapshot) if document is None else json.dumps(document, allow_nan=False)
-        if self._open():
-            self.flush()
-            sys.stdout.write(f"{text}\n")
-        elif len(self._held) < ROWS_HELD:
-            self._held.append(text)
-
-    def flush(self) -> None:
-        """Tells what was held back."""
-        sys.stdout.writelines(f"{text}\n" for text in self._held)
-        self._held.clear()
-
-    def _text(self, snapshot: Snapshot) -> str:
-        moment = datetime.fromtimestamp(snapshot.at, self._zone).strftime("%Y-%m-%d %H:%M:%S")
-        when = moment if self.stamped else "time unknown"
-        now = snapshot.now
-        figures = [
-            f"{now.throughput:.1f} tok/s" if now.throughput is not None else "",
-            f"accept {now.accept_length:.2f}" if now.accept_length is not None else "",
-            f"step {1000 * now.step_seconds:.1f} ms" if now.step_seconds is not None else "",
-        ]
-        known = ", ".join(figure for figure in figures if figure)
-        return f"{when}  {snapshot.verdict.name:<11}  {snapshot.verdict.sentence}{f' [{known}]' if known else ''}"
-
-    def end(self, summary: dict[str, Any]) -> None:
-        """Tells the summary."""
-        self.flush()
-        if self._json:
-            sys.stdout.write(json.dumps({"schema": SCHEMA, "summary": summary}, allow_nan=False) + "\n")
-            return
-        sys.stdout.write("\n")
-        for name, value in summary.items():
-            sys.stdout.write(f"{name.replace('_', ' '):<16} {_plain(value)}\n")
+def written_at(log: str) -> float:
+    """When the log was last written: the day of stamps that name none."""
+    try:
+        return time.time() if log == "-" else Path(log).stat().st_mtime
+    except OSError:
+        return time.time()
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(item)}" for name, item in value.items()) or "none"
-    if value is None:
-        return "unknown"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def headless(lines: Lines, *, source: str, zone: tzinfo | None, base: float, as_json: bool, start: str | None) -> int:
+def headless(
+    lines: LogLines,
+    *,
+    source: str,
+    zone: tzinfo | None,
+    base: float,
+    as_json: bool,
+    moment: Callable[[float], float] | None,
+) -> int:
     """Plays the whole log at once and prints its verdicts; returns the exit code."""
-    moment = moment_named(start, zone)
     words = Words(lambda: account.decode_lines > 0, as_json, zone)
     account = Account(words.change)
-    with lines as opened:
-        deck = Deck(
-            opened,
-            zone=zone,
-            base=base,
-            source=source,
-            version=__version__,
-            asked=account.asked,
-            seen=account.seen,
-        )
-        words.stamped = deck.stamped
-        if moment is not None:
-            account.begin = moment(deck.started_at)
+    deck = Deck(
+        iter(lines),
+        zone=zone,
+        base=base,
+        source=source,
+        version=__version__,
+        asked=account.asked,
+        seen=account.seen,
+    )
+    words.stamped = deck.stamped
+    if moment is not None:
+        account.begin = moment(deck.started_at)
+    try:
         deck.advance(math.inf)
+    except CommandFailed:
+        # Damaged further on: what was read up to there is still told.
+        if account.decode_lines:
+            words.end(account.summary(deck.lines))
+            sys.stdout.flush()
+        raise
     if account.decode_lines == 0:
         raise no_decode_line(deck.lines)
     words.end(account.summary(deck.lines))
@@ -288,3 +152,85 @@ def headless(lines: Lines, *, source: str, zone: tzinfo | None, base: float, as_
 def no_decode_line(lines: int) -> CommandFailed:
     """The sentence for a log that holds nothing to watch."""
     return CommandFailed(f"ddwatch replay: no decode line in {lines} lines; is this the scheduler's log?")
+
+
+def first_moment(lines: LogLines, zone: tzinfo | None, base: float) -> float:
+    """Time of the first record; raises CommandFailed when the log holds no decode line."""
+    reader = LogReader(zone, base)
+    first: float | None = None
+    for number, line in lines:
+        for record in reader.read(line, None, number):
+            first = record.at if first is None else first
+            if isinstance(record, DecodeBatch):
+                return first
+    for record in reader.close():
+        first = record.at if first is None else first
+        if isinstance(record, DecodeBatch):
+            return first
+    raise no_decode_line(lines.count)
+
+
+class Interruptible:
+    """Bytes of a pipe whose reader can be told to leave while it waits for more."""
+
+    def __init__(self, descriptor: int, ended: Callable[[], bool]) -> None:
+        self._descriptor = descriptor
+        self._ended = ended
+
+    def read(self, size: int = -1) -> bytes:
+        """What is there, at most `size` bytes; b"" at the end and after the end was asked for."""
+        while not self._ended():
+            if select.select([self._descriptor], [], [], WAIT_SECONDS)[0]:
+                return os.read(self._descriptor, size if size > 0 else 65536)
+        return b""
+
+    def close(self) -> None:
+        """Gives the pipe back."""
+        os.close(self._descriptor)
+
+
+def piped(ended: Callable[[], bool]) -> LogLines:
+    """Standard input as a log, while the terminal takes its place for the keys; raises CommandFailed without one."""
+    stream = Interruptible(os.dup(0), ended)
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError as error:
+        raise CommandFailed("ddwatch replay: the screen needs a terminal; add --headless", Exit.USAGE) from error
+    os.dup2(terminal, 0)
+    os.close(terminal)
+    return LogLines("standard input", cast("BinaryIO", stream), close=True)
+
+
+def screen(arguments: argparse.Namespace, zone: tzinfo | None, moment: Callable[[float], float] | None) -> int:
+    """The real screen on the log."""
+    from ddwatch.app import DDWatch
+
+    log, stream = arguments.log, arguments.log == "-"
+    if not sys.stdout.isatty() or (not stream and not sys.stdin.isatty()):
+        raise CommandFailed("ddwatch replay: the screen needs a terminal; add --headless", Exit.USAGE)
+    if stream and sys.stdin.isatty():
+        raise CommandFailed("ddwatch replay: - reads a log from a pipe, and stdin is this terminal", Exit.USAGE)
+    base, start, duration = written_at(log), 0.0, None
+    if not stream:
+        with open_log(log) as lines:
+            started_at = first_moment(lines, zone, base)
+        start = max(moment(started_at) - started_at, 0.0) if moment is not None else 0.0
+        last = last_moment(log, zone)
+        duration = last - started_at if last is not None and last >= started_at else None
+    elif moment is not None:
+        raise CommandFailed("ddwatch replay: --from needs a file: a stream has no beginning to count from", Exit.USAGE)
+    feed = ReplayFeed(
+        (lambda: piped(lambda: feed.closed)) if stream else (lambda: open_log(log)),
+        origin="standard input" if stream else shown(log),
+        source=source_of(log),
+        zone=zone,
+        speed=arguments.speed or math.inf,
+        base=base,
+        version=__version__,
+        can_rewind=not stream,
+        duration=duration,
+        start=start,
+    )
+    here = zone or datetime.now().astimezone().tzinfo or timezone.utc
+    DDWatch(feed, zone=here, ascii_only=arguments.ascii).run()
+    return Exit.OK

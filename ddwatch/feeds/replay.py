@@ -4,15 +4,18 @@ import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager
 from datetime import tzinfo
+from pathlib import Path
+from secrets import token_bytes
 
-from ddwatch.core.grammar import LogReader
+from ddwatch.core.exits import CommandFailed
+from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.history import merged
 from ddwatch.core.monitor import Monitor
-from ddwatch.core.records import LinesSeen, Record, SourceFault, SourceUp
+from ddwatch.core.records import LinesSeen, LogRecord, Record, SourceFault, SourceUp
 from ddwatch.core.snapshot import Frame, History
 from ddwatch.feeds.contract import ReplayControls
+from ddwatch.feeds.log_lines import LogLines
 
 SPEEDS: tuple[float, ...] = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)
 """Steps of `faster` and `slower`; infinite is as fast as this machine can."""
@@ -27,8 +30,11 @@ CLOSE_ASKS = 600
 FAR_ASKS = 1500
 """Minutes of one silence at which it is asked; the rest is skipped."""
 
-Lines = AbstractContextManager[Iterator[bytes]]
-"""An opened log: its physical lines without their newlines."""
+TAIL_BYTES = 1 << 18
+"""Bytes at the end of a log in which its last time is looked for."""
+
+NumberedLines = Iterator[tuple[int, bytes]]
+"""Physical lines without their newlines, each with its 1-based number."""
 
 
 class Deck:
@@ -39,7 +45,7 @@ class Deck:
 
     def __init__(
         self,
-        lines: Iterator[bytes],
+        lines: NumberedLines,
         *,
         zone: tzinfo | None,
         base: float,
@@ -52,7 +58,7 @@ class Deck:
         """Reads up to the first record.
 
         Args:
-            lines: physical lines without newlines.
+            lines: the log from its first line on.
             zone: where the log's stamps were written.
             base: time of the first line if the log has no stamps, seconds since the epoch.
             source: name of the log in snapshots.
@@ -61,7 +67,7 @@ class Deck:
             asked: told each time after the core was asked.
             seen: told each record before the core takes it.
         """
-        self._reader = LogReader(zone, base)
+        self._reader = LogReader(zone, base, token_bytes(32))
         self._lines_total = 0
         self._lines_new = 0
         self._source = source
@@ -98,8 +104,8 @@ class Deck:
         """Time of the next record; None at the end."""
         return None if self._next is None else self._next.at
 
-    def _read(self, lines: Iterator[bytes]) -> Iterator[Record]:
-        for number, line in enumerate(lines, 1):
+    def _read(self, lines: NumberedLines) -> Iterator[Record]:
+        for number, line in lines:
             self._lines_total = number
             self._lines_new += 1
             yield from self._reader.read(line, None, number)
@@ -249,7 +255,7 @@ class ReplayFeed:
 
     def __init__(
         self,
-        open_lines: Callable[[], Lines],
+        open_lines: Callable[[], LogLines],
         *,
         origin: str,
         source: str = "",
@@ -265,7 +271,7 @@ class ReplayFeed:
         """Prepares a replay.
 
         Args:
-            open_lines: opens the log at its beginning; OSError and ValueError are shown as a fault.
+            open_lines: opens the log at its beginning; CommandFailed is shown as a fault.
             origin: the log as the operator would name it.
             source: its name in snapshots; the origin when empty.
             zone: where the log's stamps were written.
@@ -301,6 +307,11 @@ class ReplayFeed:
         """Pause, seek, faster, slower."""
         return self._head
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was told to end."""
+        return self._head.closed
+
     def close(self) -> None:
         """Makes `frames` end within a second."""
         self._head.close()
@@ -311,11 +322,11 @@ class ReplayFeed:
             again: float | None = 0.0
             while again is not None and not self._head.closed:
                 with self._open() as lines:
-                    again = yield from self._run(lines, again)
-        except (OSError, ValueError, EOFError) as error:
-            yield SourceFault(at=self._base, source=self._source, reason=f"{self._origin}: {error}")
+                    again = yield from self._run(iter(lines), again)
+        except CommandFailed as failure:
+            yield SourceFault(at=self._base, source=self._source, reason=failure.sentence)
 
-    def _run(self, lines: Iterator[bytes], place: float) -> Generator[Frame | SourceFault, None, float | None]:
+    def _run(self, lines: NumberedLines, place: float) -> Generator[Frame | SourceFault, None, float | None]:
         """Plays from the first line on, quickly to `place`; returns the place to start over for, None at the end."""
         head = self._head
         deck = Deck(lines, zone=self._zone, base=self._base, source=self._source, version=self._version)
@@ -364,3 +375,19 @@ class ReplayFeed:
         self._seq = snapshot.seq
         self._last = Frame(snapshot=snapshot, history=self._history)
         return self._last
+
+
+def last_moment(path: str, zone: tzinfo | None) -> float | None:
+    """Time of the last dated line of a plain file, seconds since the epoch; None where its end shows none."""
+    try:
+        with Path(path).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(size - TAIL_BYTES, 0))
+            tail = file.read(TAIL_BYTES)
+    except OSError:
+        return None
+    reader = LogReader(zone, 0.0)
+    records = [record for line in tail.split(b"\n")[1:] for record in reader.read(line, None, None)]
+    records += reader.close()
+    dated = [r.at for r in records if isinstance(r, LogRecord) and r.stamp is not None and r.stamp[4:5] == "-"]
+    return max(dated, default=None)

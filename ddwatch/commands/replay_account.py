@@ -1,0 +1,207 @@
+"""What a replay without a screen tells: each change of verdict as it comes, and the sum of it all at the end."""
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from typing import Any
+
+from ddwatch.core.exits import VERDICT_EXITS, Exit
+from ddwatch.core.monitor import Monitor
+from ddwatch.core.positions import Positions
+from ddwatch.core.records import DecodeBatch, LogRecord, Record, Unread
+from ddwatch.core.snapshot import Snapshot, Verdict, VerdictName
+from ddwatch.core.wire import iso
+
+SCHEMA = "ddwatch.replay/1"
+ROWS_HELD = 10_000
+"""Rows kept back until the first decode line shows that this is a scheduler's log."""
+DIGITS = 4
+"""Significant digits that medians are exact to; it bounds their memory."""
+
+
+class Median:
+    """The median of many positive values in bounded memory, exact to a few significant digits."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[float] = Counter()
+
+    def add(self, value: float | None) -> None:
+        """Counts a value; None is not counted."""
+        if value is not None:
+            self._counts[float(f"{value:.{DIGITS}g}")] += 1
+
+    def value(self) -> float | None:
+        """The median so far; None without any value."""
+        total = self._counts.total()
+        wanted = {(total - 1) // 2, total // 2} if total else set()
+        found: list[float] = []
+        passed = 0
+        for value in sorted(self._counts):
+            count = self._counts[value]
+            found += [value for rank in sorted(wanted) if passed <= rank < passed + count]
+            passed += count
+        return sum(found) / len(found) if found else None
+
+
+def row(snapshot: Snapshot, *, stamped: bool) -> dict[str, Any]:
+    """One change of verdict, keys in the order of DESIGN.md section 7."""
+    now, verdict = snapshot.now, snapshot.verdict
+    return {
+        "schema": SCHEMA,
+        "at": iso(snapshot.at) if stamped else None,
+        "verdict": verdict.name,
+        "severity": verdict.severity,
+        "ratio": snapshot.ratio,
+        "measured": now.throughput,
+        "expected": snapshot.expected.tokens_per_second if snapshot.expected else None,
+        "accept_length": now.accept_length,
+        "step_seconds": now.step_seconds,
+        "context_tokens": now.context_tokens,
+        "batch": now.batch,
+        "cause": verdict.cause,
+        "evidence": verdict.evidence,
+    }
+
+
+class Account:
+    """Follows one run of a log: changes of verdict as they come, counts for the end."""
+
+    def __init__(self, changed: Callable[[Snapshot], None]) -> None:
+        self._changed = changed
+        self._positions = Positions()
+        self._verdict: Verdict | None = None
+        self._since = 0.0
+        self._seq = 0
+        self.begin = -math.inf
+        """Verdicts before this moment are not told."""
+        self.decode_lines = 0
+        self.unread = 0
+        self.samples = 0
+        self.clean = 0
+        self.flags: Counter[str] = Counter()
+        self.events: Counter[str] = Counter()
+        self.restarts = 0
+        self.verdict_seconds: dict[VerdictName, float] = {}
+        self.medians = {"throughput": Median(), "accept_length": Median(), "step_seconds": Median()}
+        self.first: float | None = None
+        self.last: float | None = None
+
+    def seen(self, record: Record) -> None:
+        """Takes a record before the monitor does; nothing before `begin` counts."""
+        sample = self._positions.see(record)
+        if isinstance(record, DecodeBatch):
+            self.decode_lines += 1
+        if record.at < self.begin:
+            return
+        if isinstance(record, LogRecord) and record.stamp is not None:
+            self.first = record.at if self.first is None else self.first
+            self.last = record.at
+        if isinstance(record, Unread):
+            self.unread += 1
+        if sample is None:
+            return
+        self.samples += 1
+        self.flags.update(sample.flags)
+        if sample.clean:
+            self.clean += 1
+            self.medians["throughput"].add(sample.throughput)
+            self.medians["accept_length"].add(sample.accept_length)
+            self.medians["step_seconds"].add(sample.step_seconds)
+
+    def asked(self, now: float, monitor: Monitor) -> None:
+        """Takes what the monitor holds now."""
+        snapshot = monitor.at(now)
+        for event in monitor.history(self._seq).events:
+            if event.replaces is None and event.at >= self.begin:
+                self.events[event.kind] += 1
+        self._seq = snapshot.seq
+        self.restarts = snapshot.server.restarts
+        name = None if self._verdict is None else self._verdict.name
+        if name is not None:
+            self.verdict_seconds[name] = self.verdict_seconds.get(name, 0.0) + now - self._since
+        self._since = now
+        if now >= self.begin and name != snapshot.verdict.name:
+            self.verdict_seconds.setdefault(snapshot.verdict.name, 0.0)
+            self._verdict = snapshot.verdict
+            self._changed(snapshot)
+
+    def exit_code(self) -> Exit:
+        """The worst of page, notice and fine; unjudged only when nothing else was."""
+        codes = {VERDICT_EXITS[name] for name in self.verdict_seconds}
+        return max(codes - {Exit.UNJUDGED}, default=Exit.UNJUDGED)
+
+    def summary(self, lines: int) -> dict[str, Any]:
+        """What the whole run comes to."""
+        return {
+            "lines": lines,
+            "unread": self.unread,
+            "samples": self.samples,
+            "clean": self.clean,
+            "flags": dict(sorted(self.flags.items())),
+            "events": dict(sorted(self.events.items())),
+            "restarts": self.restarts,
+            "verdict_seconds": {name: round(seconds, 3) for name, seconds in self.verdict_seconds.items()},
+            "medians": {name: median.value() for name, median in self.medians.items()},
+            "first": iso(self.first) if self.first is not None else None,
+            "last": iso(self.last) if self.last is not None else None,
+            "exit_code": int(self.exit_code()),
+        }
+
+
+class Words:
+    """Writes a run as JSON lines or as text; holds back until it is known to be a scheduler's log."""
+
+    def __init__(self, account_is_open: Callable[[], bool], as_json: bool, zone: tzinfo | None) -> None:
+        self._open = account_is_open
+        self._json = as_json
+        self._zone = zone
+        self._held: list[str] = []
+        self.stamped = True
+
+    def change(self, snapshot: Snapshot) -> None:
+        """Tells a change of verdict."""
+        document = row(snapshot, stamped=self.stamped) if self._json else None
+        text = self._text(snapshot) if document is None else json.dumps(document, allow_nan=False)
+        if self._open():
+            self.flush()
+            sys.stdout.write(f"{text}\n")
+        elif len(self._held) < ROWS_HELD:
+            self._held.append(text)
+
+    def flush(self) -> None:
+        """Tells what was held back."""
+        sys.stdout.writelines(f"{text}\n" for text in self._held)
+        self._held.clear()
+
+    def _text(self, snapshot: Snapshot) -> str:
+        moment = datetime.fromtimestamp(snapshot.at, self._zone).strftime("%Y-%m-%d %H:%M:%S")
+        when = moment if self.stamped else "time unknown"
+        now = snapshot.now
+        figures = [
+            f"{now.throughput:.1f} tok/s" if now.throughput is not None else "",
+            f"accept {now.accept_length:.2f}" if now.accept_length is not None else "",
+            f"step {1000 * now.step_seconds:.1f} ms" if now.step_seconds is not None else "",
+        ]
+        known = ", ".join(figure for figure in figures if figure)
+        return f"{when}  {snapshot.verdict.name:<11}  {snapshot.verdict.sentence}{f' [{known}]' if known else ''}"
+
+    def end(self, summary: dict[str, Any]) -> None:
+        """Tells the summary."""
+        self.flush()
+        if self._json:
+            sys.stdout.write(json.dumps({"schema": SCHEMA, "summary": summary}, allow_nan=False) + "\n")
+            return
+        sys.stdout.write("\n")
+        for name, value in summary.items():
+            sys.stdout.write(f"{name.replace('_', ' '):<16} {_plain(value)}\n")
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_plain(item)}" for name, item in value.items()) or "none"
+    if value is None:
+        return "unknown"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
