@@ -35,6 +35,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("demo", "watch a simulated service: no GPU, no SGLang", "ddwatch.commands.demo"),
     Command("replay", "play an SGLang log on the same screen", "ddwatch.commands.replay"),
     Command("steps", "print one row per decode line of a log, with its flags", "ddwatch.commands.steps"),
+    Command("explain", "say whether a pasted speed is as expected, and why", "ddwatch.commands.explain"),
+    Command("predict", "tokens per second for a context, seconds for a request", "ddwatch.commands.predict"),
+    Command("fit", "fit a profile to a log of your own service", "ddwatch.commands.fit"),
+    Command("profile", "show, list and check profiles", "ddwatch.commands.profile"),
 )
 
 

@@ -9,6 +9,7 @@ from ddwatch.core.expectation.factors import Factors, Load, factor_split, mean_s
 from ddwatch.core.expectation.pasted import Understood
 from ddwatch.core.expectation.predict import AcceptChoice, widened
 from ddwatch.core.expectation.profile import Band, Profile, Reference
+from ddwatch.core.expectation.wording import short
 
 LOW_ACCEPT = 1.3
 """Below this the drafter is hardly worth its time (DESIGN.md section 6)."""
@@ -195,13 +196,3 @@ def _what_if(
     if step > fixed:
         lines.append(WhatIf("context cost halved", measured * step / (fixed + (step - fixed) / 2.0)))
     return tuple(lines)
-
-
-def short(tokens: float) -> str:
-    """A number of tokens at three digits: 512, 5.99k, 128k."""
-    if tokens < 1000.0:
-        return f"{tokens:.0f}"
-    for limit, unit in ((1e6, "k"), (1e9, "M")):
-        if tokens < limit:
-            return f"{tokens / limit * 1000.0:.3g}{unit}"
-    return f"{tokens:.3g}"

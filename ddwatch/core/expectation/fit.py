@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ddwatch.core.expectation.accept import AcceptCurve, curves
-from ddwatch.core.expectation.explain import short
 from ddwatch.core.expectation.identity import Identity, Scalar
 from ddwatch.core.expectation.profile import Evidence, Profile, Reference, Residuals
 from ddwatch.core.expectation.quantiles import middle
 from ddwatch.core.expectation.retention import Coupling, Observation, Pairs, Retention, spans
 from ddwatch.core.expectation.step_fit import fit_step_time
+from ddwatch.core.expectation.wording import short
 from ddwatch.core.snapshot import Sample
 
 NEEDED = 30

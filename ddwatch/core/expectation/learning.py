@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from ddwatch.core.expectation.accept import AcceptCurve, curves
-from ddwatch.core.expectation.explain import short
 from ddwatch.core.expectation.fit import Refusal, accept_windows, fit_profile
 from ddwatch.core.expectation.identity import Identity, Scalar
 from ddwatch.core.expectation.profile import Profile
 from ddwatch.core.expectation.retention import CONTEXT_STEP, Bucket, Coupling, Observation, Pairs, Retention, bucket
+from ddwatch.core.expectation.wording import short
 from ddwatch.core.snapshot import Sample
 
 SETTLING = 40

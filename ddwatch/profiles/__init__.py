@@ -1,0 +1,1 @@
+"""The profiles that come with ddwatch, and the shelf that finds them and the operator's own."""
