@@ -82,21 +82,22 @@ class Streams:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
         clock = asyncio.get_running_loop().time
         taken_at = clock()
+        sent = -1
         while not transport.is_closing():
+            turn.clear()
             if transport.get_write_buffer_size() == 0:
                 taken_at = clock()
-                if self._farewell is not None:
+                if sent != self._changes.version:
+                    sent = self._changes.version
+                    frame = await self._documents.frame(since)
+                    await _write(response, frame.body)
+                    since = frame.seq
+                if self._farewell is not None and sent == self._changes.version:
                     await _write(response, self._farewell)
                     return
-                turn.clear()
-                frame = await self._documents.frame(since)
-                await _write(response, frame.body)
-                since = frame.seq
             elif clock() - taken_at > STALLED_SECONDS:
                 transport.abort()
                 return
-            else:
-                turn.clear()
             try:
                 await asyncio.wait_for(turn.wait(), HEARTBEAT_SECONDS if self._farewell is None else FAREWELL_SECONDS)
             except asyncio.TimeoutError:
