@@ -1,8 +1,10 @@
 """The live ranks: the newest word of each, which of them still count, and their sum."""
 
+from collections import deque
 from statistics import median
 
 from ddwatch.core.agreement import Agreement, Disagreement
+from ddwatch.core.pooled import pooled
 from ddwatch.core.positions import RankKey
 from ddwatch.core.records import DecodeBatch, PrefillBatch, RankLoad
 from ddwatch.core.seconds import middle
@@ -12,6 +14,9 @@ EXPIRY_SECONDS = 10.0
 EXPIRY_MULTIPLE = 4.0
 """A rank expires after both: this long, and this many of its usual distances between lines."""
 CADENCES_KEPT = 9
+READING_SECONDS = 3.0
+"""Log lines this close together are read as one, so that the figures of single steps do not flicker."""
+RECENT_SAMPLES = 200
 MOMENTS_SECONDS = 10.0
 """A sample from decode moments speaks for this long; polls come every 2 s."""
 HEALTH_PROBE_TOKENS = 1
@@ -23,6 +28,7 @@ class LiveRank:
 
     __slots__ = (
         "_distances",
+        "_recent",
         "agreement",
         "at",
         "clean",
@@ -49,6 +55,7 @@ class LiveRank:
         self._distances: list[float] = []
         self.moments: Sample | None = None
         """Its newest sample from decode moments."""
+        self._recent: deque[Sample] = deque(maxlen=RECENT_SAMPLES)
         self.agreement = Agreement()
 
     def loaded(self, at: float, load: RankLoad) -> None:
@@ -74,8 +81,15 @@ class LiveRank:
         return moments if moments is not None and now - moments.at <= MOMENTS_SECONDS else None
 
     def newest(self, now: float) -> Sample | None:
-        """The sample that speaks for this rank: moments before a log line."""
-        return self.fresh_moments(now) or self.sample
+        """What speaks for this rank: moments before log lines; the clean lines of the last seconds together."""
+        moments = self.fresh_moments(now)
+        if moments is not None:
+            return moments
+        if self.sample is None:
+            return None
+        since = self.sample.at - READING_SECONDS
+        lately = [sample for sample in self._recent if sample.at >= since]
+        return pooled([sample for sample in lately if sample.clean] or [self.sample])
 
     def decoded(self, record: DecodeBatch, sample: Sample) -> None:
         """Takes a decode line and its sample."""
@@ -85,6 +99,9 @@ class LiveRank:
         self.sample = sample
         if sample.clean:
             self.clean = sample
+        if self._recent and self._recent[-1].batch != sample.batch:
+            self._recent.clear()
+        self._recent.append(sample)
         self.agreement.line(sample)
         self.at = record.at
         self.queued = record.queued

@@ -4,6 +4,7 @@ from collections import deque
 from statistics import median
 
 from ddwatch.core.history import Ring
+from ddwatch.core.pooled import pooled
 from ddwatch.core.positions import RankKey
 from ddwatch.core.snapshot import Expected, Point, PointState, Sample, Window
 
@@ -104,26 +105,22 @@ class Seconds:
     def _point(
         self, at: float, chosen: list[list[Sample]], contaminated: bool, queued: int | None, expected: Expected | None
     ) -> Point:
-        batches = [samples[-1].batch for samples in chosen]
+        pools = [pooled(samples) for samples in chosen]
+        batches = [pool.batch for pool in pools]
         known_batch = [batch for batch in batches if batch is not None]
-        totals = [samples[-1].total_context_tokens for samples in chosen]
+        totals = [pool.total_context_tokens for pool in pools]
         known_total = [total for total in totals if total is not None]
         batch = sum(known_batch) if known_batch else None
         total = sum(known_total) if known_total else None
-        accept = [
-            (value, samples[-1].batch or 1)
-            for samples in chosen
-            if (value := middle([sample.accept_length for sample in samples])) is not None
-        ]
-        throughput = [middle([sample.throughput for sample in samples]) for samples in chosen]
-        known_throughput = [value for value in throughput if value is not None]
+        accept = [(pool.accept_length, pool.batch or 1) for pool in pools if pool.accept_length is not None]
+        throughput = [pool.throughput for pool in pools if pool.throughput is not None]
         return Point(
             seq=self._ring.next_seq(),
             at=at,
             contaminated=contaminated,
-            throughput=sum(known_throughput) if known_throughput else None,
+            throughput=sum(throughput) if throughput else None,
             accept_length=sum(v * w for v, w in accept) / sum(w for _, w in accept) if accept else None,
-            step_seconds=middle([middle([sample.step_seconds for sample in samples]) for samples in chosen]),
+            step_seconds=middle([pool.step_seconds for pool in pools]),
             batch=batch,
             queued=queued,
             context_tokens=total / batch if total is not None and batch else None,

@@ -83,13 +83,24 @@ def test_a_prefill_ends_the_idle_time_and_a_health_probe_does_not() -> None:
     assert ranks_after(prefill(2, running=None)).running() is None
 
 
+def test_the_reading_is_the_mean_of_the_clean_lines_of_the_last_seconds() -> None:
+    ranks = ranks_after(
+        *(decode(i / 10, tokens=1000 + i, accept=a) for i, a in enumerate((3.0, 1.0, 16.0, 1.0, 6.0))),
+        decode(9.0, tokens=1100, accept=4.0),
+    )
+    assert ranks.reading(9.0).accept_length == 4.0
+    lately = ranks_after(*(decode(i / 10, tokens=1000 + i, accept=a) for i, a in enumerate((3.0, 1.0, 16.0, 1.0, 6.0))))
+    assert lately.reading(0.5).accept_length == pytest.approx(6.0)
+    assert lately.reading(0.5).throughput == pytest.approx(6.0 / 0.03)
+
+
 def test_a_contaminated_word_does_not_replace_the_clean_one_in_sums() -> None:
     ranks = ranks_after(
         decode(0), decode(1, tokens=1001), prefill(1.5, running=1), decode(2, tokens=1002, throughput=1)
     )
     (carried,) = ranks.carried(2.0).values()
     assert carried.throughput == pytest.approx(100.0)
-    assert ranks.reading(2.0).throughput == 1
+    assert ranks.reading(2.0).throughput == pytest.approx(100.0)
     assert ranks.carried(30.0) == {}
     ranks.clear()
     assert ranks.views(2.0) == ()
