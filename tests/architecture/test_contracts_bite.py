@@ -69,7 +69,15 @@ SEEDS = (
             f"import {module}",
             (f"ddwatch_sidecar.exports is not allowed to import {module}",),
         )
-        for module in ("textual", "rich", "ddwatch.cli", "ddwatch.commands", "ddwatch.screens", "ddwatch.feeds")
+        for module in (
+            "textual",
+            "rich",
+            "ddwatch.cli",
+            "ddwatch.commands",
+            "ddwatch.app",
+            "ddwatch.screens",
+            "ddwatch.feeds",
+        )
     ),
     Seed(
         "sidecar-has-no-screen",
