@@ -5,21 +5,23 @@ import json
 import os
 import selectors
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
 from ddwatch.core.exits import VERDICT_EXITS, CommandFailed, Exit
 from ddwatch.demo.service import LIVE
 
+if TYPE_CHECKING:
+    from ddwatch.commands.sidecar_child import SidecarChild
+
 SCHEMA = "ddwatch.demo/1"
+LOG = "sglang.log"
 START_SECONDS = 60.0
 """How long a child may take to say that it is there."""
 END_SECONDS = 3.0
@@ -47,13 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(listed())
         return Exit.OK
     checked(arguments)
-    with ExitStack() as stack:
-        stack.enter_context(ending_on_signals())
-        folder = stack.enter_context(private_folder())
-        url = stack.enter_context(stage(arguments, folder))
-        if arguments.headless:
-            return headless(arguments, url)
-        return screen(arguments, url)
+    from ddwatch.commands.live import ending_on_signals
+
+    with ending_on_signals(), stage(arguments) as child:
+        return headless(arguments, child) if arguments.headless else screen(arguments, child)
 
 
 def listed() -> str:
@@ -88,21 +87,6 @@ def checked(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def ending_on_signals() -> Iterator[None]:
-    """Turns SIGTERM and a closed terminal into an orderly end, so that children and files go with us."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
 def private_folder() -> Iterator[Path]:
     """A folder that only this user can read, gone afterwards."""
     try:
@@ -115,128 +99,101 @@ def private_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def child(words: list[str], what: str, complaints: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A child process in a session of its own, ended with us; what it complains of goes to a file."""
-    with complaints.open("wb") as errors:
+class Service:
+    """The simulated service in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
+        self._process = process
+        self._complaints = complaints
+
+    def wait_until_live(self) -> None:
+        """Returns once the past of the story is written; raises CommandFailed with its complaint when it never is."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(START_SECONDS):
+                raise CommandFailed(f"ddwatch demo: the simulated service was not ready within {START_SECONDS:.0f} s")
+        # It says one word, in one write.
+        said = os.read(self._process.stdout.fileno(), 4096)
+        if said.split() != [LIVE.encode()]:
+            self._complaints.seek(0)
+            text = self._complaints.read().decode("utf-8", "replace").strip()
+            reason = text.splitlines()[-1] if text else "it ended without a word"
+            raise CommandFailed(f"ddwatch demo: the simulated service did not start: {reason}")
+
+    def go(self) -> None:
+        """Lets its time move; raises CommandFailed when it is gone."""
+        assert self._process.stdin is not None
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *words],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={name: value for name, value in os.environ.items() if not name.startswith("DDWATCH_")},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CommandFailed(f"ddwatch demo: cannot start {what}: {error.strerror}") from error
-    try:
-        yield process
-    finally:
-        ended(process)
+            self._process.stdin.write(b"go\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise CommandFailed("ddwatch demo: the simulated service ended before it began") from error
 
-
-def ended(process: subprocess.Popen[bytes]) -> None:
-    """Ends a child and waits for it."""
-    process.terminate()
-    try:
-        process.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                continue
-
-
-def first_line(process: subprocess.Popen[bytes], what: str, complaints: Path) -> str:
-    """What a child says once it is there; raises CommandFailed with its own complaint when it is not."""
-    assert process.stdout is not None
-    deadline = time.monotonic() + START_SECONDS
-    said = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while b"\n" not in said:
-            left = deadline - time.monotonic()
-            if left <= 0 or not selector.select(left):
-                raise CommandFailed(f"ddwatch demo: {what} did not start within {START_SECONDS:.0f} s")
-            part = os.read(process.stdout.fileno(), 4096)
-            if not part:
-                text = complaints.read_text(encoding="utf-8", errors="replace").strip()
-                reason = text.splitlines()[-1] if text else f"exit code {process.wait()}"
-                raise CommandFailed(f"ddwatch demo: {what} did not start: {reason}")
-            said += part
-    return said.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    def end(self) -> None:
+        """Ends it and waits until it is gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 @contextmanager
-def stage(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
-    """The simulated service and a real sidecar that watches it; yields the sidecar's URL."""
-    log = folder / "sglang.log"
-    service_words = [
-        "ddwatch.demo.service",
+def service_for(arguments: argparse.Namespace, folder: Path) -> Iterator[Service]:
+    """The service with its log in the folder; it watches this process too, so that it goes even when this is killed."""
+    words = [
+        *(sys.executable, "-m", "ddwatch.demo.service"),
         *("--scenario", arguments.scenario),
         *("--seed", str(arguments.seed)),
-        *("--log", str(log)),
+        *("--log", str(folder / LOG)),
         *("--speed", str(arguments.speed)),
         *("--interval", str(arguments.interval)),
         *("--until-pid", str(os.getpid())),
-        "--hold",
+        *("--hold", "--remove"),
     ]
-    # The demo is the same for everyone: an empty settings file keeps the user's own out of it.
-    settings = folder / "sidecar.toml"
-    settings.touch()
-    sidecar_words = [
-        "ddwatch_sidecar.cli",
-        *("--log", str(log)),
-        *("--listen", "127.0.0.1:0"),
-        *("--until-pid", str(os.getpid())),
-        *("--time-scale", str(arguments.speed)),
-        *("--config", str(settings)),
-        "--announce",
-        "--simulated",
-    ]
-    with ExitStack() as stack:
-        what = "the simulated service"
-        service = stack.enter_context(child(service_words, what, folder / "service.err"))
-        said = first_line(service, what, folder / "service.err")
-        if said != LIVE:
-            raise CommandFailed(f"ddwatch demo: {what} said {said!r} instead of starting")
-        what = "the sidecar"
-        sidecar = stack.enter_context(child(sidecar_words, what, folder / "sidecar.err"))
-        url = announced(first_line(sidecar, what, folder / "sidecar.err"))
-        assert service.stdin is not None
-        service.stdin.write(b"go\n")
-        service.stdin.flush()
-        yield url
+    # Nameless, so that the folder holds the log only.
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
+            )
+        except OSError as error:
+            raise CommandFailed(f"ddwatch demo: cannot start the simulated service: {error.strerror}") from error
+        service = Service(process, complaints)
+        try:
+            yield service
+        finally:
+            service.end()
 
 
-def announced(line: str) -> str:
-    """The URL in a sidecar's announcement; raises CommandFailed when it is none."""
-    try:
-        return str(json.loads(line)["url"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CommandFailed(f"ddwatch demo: the sidecar announced {line!r} instead of its URL") from error
+@contextmanager
+def stage(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
+    """The simulated service, live, and a real sidecar that watches it."""
+    from ddwatch.commands.sidecar_child import sidecar_for
+
+    with private_folder() as folder, service_for(arguments, folder) as service:
+        service.wait_until_live()
+        words = ("--simulated", "--time-scale", str(arguments.speed))
+        with sidecar_for(str(folder / LOG), more=words) as child:
+            service.go()
+            yield child
 
 
-def headless(arguments: argparse.Namespace, url: str) -> int:
+def headless(arguments: argparse.Namespace, child: "SidecarChild") -> int:
     """Watches for a while and prints one reading."""
-    import httpx
-
-    from ddwatch.core.wire import WireError, decode_snapshot
+    from ddwatch.commands.once import fetch, reading
 
     seconds = SECONDS if arguments.seconds is None else arguments.seconds
     time.sleep(seconds)
-    try:
-        body = httpx.get(f"{url}/v1/snapshot", timeout=10, trust_env=False).raise_for_status().content
-        snapshot = decode_snapshot(body)
-    except (httpx.HTTPError, WireError) as error:
-        raise CommandFailed(f"ddwatch demo: the sidecar did not answer: {error}") from error
+    snapshot, body = fetch(child.url, None)
     if arguments.json:
-        document: dict[str, Any] = {
+        document = {
             "schema": SCHEMA,
             "scenario": arguments.scenario,
             "seed": arguments.seed,
@@ -246,27 +203,16 @@ def headless(arguments: argparse.Namespace, url: str) -> int:
         }
         sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
     else:
-        sys.stdout.write(f"SIMULATED  scenario {arguments.scenario}, seed {arguments.seed}, {seconds:g} s\n")
-        now, verdict = snapshot.now, snapshot.verdict
-        sys.stdout.write(f"{verdict.name}: {verdict.sentence}\n")
-        for name, value, unit in (
-            ("throughput", now.throughput, "tok/s"),
-            ("accept length", now.accept_length, "tokens"),
-            ("step time", None if now.step_seconds is None else 1000 * now.step_seconds, "ms"),
-            ("context", now.context_tokens, "tokens per request"),
-            ("batch", now.batch, "running"),
-            ("queue", now.queued, "waiting"),
-        ):
-            figure = "unknown" if value is None else f"{value:.4g} {unit}"
-            sys.stdout.write(f"{name:<14} {figure}\n")
+        sys.stdout.write(reading(snapshot))
+        sys.stdout.write(f"scenario: {arguments.scenario}, seed {arguments.seed}, watched for {seconds:g} s\n")
     return VERDICT_EXITS[snapshot.verdict.name]
 
 
-def screen(arguments: argparse.Namespace, url: str) -> int:
+def screen(arguments: argparse.Namespace, child: "SidecarChild") -> int:
     """The real screen on the sidecar's stream."""
     from ddwatch.app import DDWatch
-    from ddwatch.feeds.live import LiveFeed
+    from ddwatch.commands.live import ChildFeed
 
-    app = DDWatch(LiveFeed(url))
+    app = DDWatch(ChildFeed(child), ascii_only=arguments.ascii or None)
     app.run()
-    return Exit.OK
+    return app.return_code or Exit.OK

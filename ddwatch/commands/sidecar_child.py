@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -75,8 +75,12 @@ class SidecarChild:
 
 
 @contextmanager
-def sidecar_for(log: str, stdin: int | IO[bytes] = subprocess.DEVNULL) -> Iterator[SidecarChild]:
+def sidecar_for(
+    log: str, stdin: int | IO[bytes] = subprocess.DEVNULL, more: Sequence[str] = ()
+) -> Iterator[SidecarChild]:
     """A sidecar that follows `log` (`-`: what `stdin` delivers); gone at the end in every way of leaving.
+
+    `more` are further words of its command line.
 
     It watches this process too (--until-pid), so that it goes even when this one is killed.
     """
@@ -86,7 +90,7 @@ def sidecar_for(log: str, stdin: int | IO[bytes] = subprocess.DEVNULL) -> Iterat
         settings, complaints = folder / "sidecar.toml", folder / "complaints"
         settings.touch()
         words = [sys.executable, "-m", "ddwatch_sidecar.cli", "--log", log, "--listen", "127.0.0.1:0", "--announce"]
-        words += ["--until-pid", str(os.getpid()), "--config", str(settings)]
+        words += ["--until-pid", str(os.getpid()), "--config", str(settings), *more]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DDWATCH_")}
         with complaints.open("wb") as errors:
             try:

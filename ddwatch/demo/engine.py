@@ -169,7 +169,8 @@ class Simulation:
             rank.running.clear()
 
     def _boot(self, act: Boot) -> Iterator[tuple[float, str]]:
-        self._out += self._writer.boot(self._at, act.seconds, self._pool_tokens, act.arguments)
+        changes = {"decode_log_interval": self._interval, **act.arguments}
+        self._out += self._writer.boot(self._at, act.seconds, self._pool_tokens, changes)
         # A new process counts from zero, and its first window begins when its scheduler does.
         born = self._at + 0.97 * act.seconds
         self._ranks = [Rank(rank.number, rank.pool_tokens, born) for rank in self._ranks]

@@ -7,11 +7,13 @@ already lies in the past, says `live` on stdout, and then goes on line by line u
 
 import argparse
 import os
+import select
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ddwatch.core.exits import Exit
@@ -47,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", type=int, default=1, help="decode steps per decode line")
     parser.add_argument("--lead", type=float, help="seconds of the story that already lie in the past")
     parser.add_argument("--hold", action="store_true", help="once live, wait for a line on stdin before time moves")
+    parser.add_argument(
+        "--remove", action="store_true", help="at the end remove the log, and its folder if that is empty then"
+    )
     parser.add_argument("--until-pid", type=int, help="end when this process ends")
 
 
@@ -71,6 +76,13 @@ def wait_until(moment: float, stop: threading.Event, until_pid: int | None) -> b
             return True
         stop.wait(min(left, WATCH_SECONDS))
     return False
+
+
+def held(stop: threading.Event, until_pid: int | None) -> None:
+    """Waits for a line on stdin, its end, or the end of the service."""
+    while not stop.is_set() and (until_pid is None or alive(until_pid)):
+        if select.select([sys.stdin], [], [], WATCH_SECONDS)[0]:
+            return
 
 
 def write(log: int, batch: list[str]) -> None:
@@ -103,7 +115,7 @@ def play(
     sys.stdout.write(f"{LIVE}\n")
     sys.stdout.flush()
     if hold:
-        sys.stdin.readline()
+        held(stop, until_pid)
     pace = Pace(live_from, time.monotonic(), speed)
     while wait_until(pace.due(at), stop, until_pid):
         now = time.monotonic()
@@ -148,6 +160,11 @@ def main(words: list[str] | None = None) -> int:
         return Exit.INPUT
     finally:
         os.close(log)
+        if arguments.remove:
+            arguments.log.unlink(missing_ok=True)
+            # A folder that holds something else stays.
+            with suppress(OSError):
+                arguments.log.parent.rmdir()
     return Exit.OK
 
 
