@@ -44,8 +44,8 @@ imports: environment
 
 bench: environment ## measure the budgets against their peers and print tables
 	@tools/packages mtail
-	@find tests/bench -name 'bench_*.py' | sort | while read -r script; do \
-		PYTHONPATH=$(CURDIR) $(BIN)/python "$$script" || exit 1; done
+	@find tests/bench -name 'bench_*.py' | sort | sed 's,/,.,g; s,\.py$$,,' | while read -r module; do \
+		echo; $(BIN)/python -m "$$module" </dev/null || exit 1; done
 
 schemas: environment ## write docs/schemas anew from the types
 	@$(BIN)/python -m tools.schemas
