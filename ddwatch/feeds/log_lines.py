@@ -59,6 +59,48 @@ class _Stream:
             return first
         return self._some(size if size >= 0 else CHUNK)
 
+    def unread(self, data: bytes) -> None:
+        """Gives back what was read too much."""
+        self._unread = data + self._unread
+
+
+class _Gzip:
+    """The text of one or more gzip members; what stands before a damage is handed out first."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._file = gzip.GzipFile(fileobj=cast("BinaryIO", stream), mode="rb")
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes, b"" at the end; raises EOFError, BadGzipFile or zlib.error."""
+        return self._file.read1(size)
+
+
+class _Zstd:
+    """The text of one or more zstd frames; a frame that ends early is an error, as with gzip."""
+
+    STEP = 4096
+    """Compressed bytes taken at once: they bound what one step can grow to."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Some bytes (`size` is a wish), b"" at the end; raises EOFError or ZstdError."""
+        while True:
+            data = self._stream.read(self.STEP)
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return b""
+            frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+            text = frame.decompress(data)
+            self._frame = None if frame.eof else frame
+            if frame.eof:
+                self._stream.unread(frame.unused_data)
+            if text:
+                return text
+
 
 class LogLines:
     """An opened log: iterate once for (1-based number, line without its newline); a context manager.
@@ -137,12 +179,9 @@ class LogLines:
         stream = _Stream(self._stream)
         head = stream.head
         if head.startswith(GZIP):
-            return cast("_Readable", gzip.GzipFile(fileobj=cast("BinaryIO", stream), mode="rb"))
+            return _Gzip(stream)
         if head.startswith(ZSTD) or (head[1:4] == ZSTD_SKIPPABLE and 0x50 <= head[0] <= 0x5F):
-            return cast(
-                "_Readable",
-                zstandard.ZstdDecompressor().stream_reader(cast("BinaryIO", stream), read_across_frames=True),
-            )
+            return _Zstd(stream)
         for magic, name in UNREAD_FORMATS:
             if head.startswith(magic):
                 raise CommandFailed(f"{self.name} is compressed with {name}, which is not read: decompress it first")

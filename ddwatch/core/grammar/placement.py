@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 
-from ddwatch.core.records import DecodeBatch, Rank, ServerStart
+from ddwatch.core.records import Rank, ServerStart
 
 DATED = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(\.\d{1,9})?$")
 TIMED = re.compile(r"(\d\d):(\d\d):(\d\d)(\.\d{1,9})?$")
@@ -19,6 +19,7 @@ BACKWARDS_SECONDS = 60.0
 """Lines of several processes may be this much out of order; a larger step back is a clock that was set."""
 LONGEST_WINDOW = 3600.0
 """An estimated window is never longer."""
+RANK_LIMIT = 1024
 DEFAULT_INTERVAL = 40
 """SGLang's --decode-log-interval when nobody says otherwise."""
 
@@ -26,13 +27,26 @@ DEFAULT_INTERVAL = 40
 class Placement:
     """Where the lines of one stream stand in time; `last` never falls by more than lines are out of order."""
 
-    __slots__ = ("_base", "_clocks", "_minutes", "_offset", "_zone", "interval", "last", "stamped")
+    __slots__ = (
+        "_base",
+        "_clocks",
+        "_minutes",
+        "_offset",
+        "_placed",
+        "_placed_at",
+        "_zone",
+        "interval",
+        "last",
+        "stamped",
+    )
 
     def __init__(self, zone: tzinfo | None, base: float) -> None:
         self._zone = zone
         self._base = base
         self._minutes: dict[str, float] = {}
         self._offset = 0.0
+        self._placed: str | None = None
+        self._placed_at = base
         self._clocks: dict[Rank, _Window] = {}
         self.last = base
         """Newest place so far."""
@@ -46,6 +60,13 @@ class Placement:
 
     def stamp(self, stamp: str) -> float:
         """Places a stamp as records carry it; one that is no valid time stays where the last line was."""
+        if stamp == self._placed:
+            return self._placed_at
+        at = self._stamp(stamp)
+        self._placed, self._placed_at = stamp, at
+        return at
+
+    def _stamp(self, stamp: str) -> float:
         # The zone's offset only ever changes on a full minute, so a minute is looked up once.
         minute = self._minutes.get(stamp[:16]) if len(stamp) >= 19 and stamp[4] == "-" else None
         if minute is not None:
@@ -61,6 +82,7 @@ class Placement:
 
     def _settle(self, seconds: float) -> float:
         """Continues the timeline across a clock that was set back; takes the stamp itself wherever it can."""
+        self._placed = None
         if not self.stamped:
             self.stamped = True
             self.last = seconds
@@ -123,17 +145,19 @@ class Placement:
         second = moment.replace(fold=1).timestamp()
         return second if second > first else first
 
-    def estimate(self, batch: DecodeBatch) -> float:
+    def estimate(
+        self, rank: Rank, running: int | None, tokens: int | None, accept: float | None, rate: float | None
+    ) -> float:
         """Places a decode line of a log without times: one window after the previous line of its rank."""
-        window = self._clocks.get(batch.rank)
+        window = self._clocks.get(rank)
         if window is None:
-            if len(self._clocks) > 1024:
+            if len(self._clocks) >= RANK_LIMIT:
                 self._clocks.clear()
-            window = self._clocks[batch.rank] = _Window(self.last)
+            window = self._clocks[rank] = _Window(self.last)
         else:
-            window.at += min(LONGEST_WINDOW, window.seconds(batch, self.interval))
-        window.running = batch.running
-        window.tokens = batch.total_context_tokens
+            window.at += min(LONGEST_WINDOW, window.seconds(running, tokens, accept, rate, self.interval))
+        window.running = running
+        window.tokens = tokens
         window.mixed = False
         self.last = max(self.last, window.at)
         return window.at
@@ -162,12 +186,13 @@ class _Window:
         self.tokens: int | None = None
         self.mixed = False
 
-    def seconds(self, batch: DecodeBatch, interval: int) -> float:
+    def seconds(
+        self, running: int | None, tokens: int | None, accept: float | None, rate: float | None, interval: int
+    ) -> float:
         """Tokens of the window over their rate; 0.0 when the line has no rate."""
-        rate = batch.throughput_tokens_per_second
         if not rate or rate <= 0:
             return 0.0
-        grown = (batch.total_context_tokens or 0) - (self.tokens or 0)
-        if self.tokens and batch.running == self.running and not self.mixed and grown > 0:
+        grown = (tokens or 0) - (self.tokens or 0)
+        if self.tokens and running == self.running and not self.mixed and grown > 0:
             return grown / rate
-        return (batch.running or 1) * (batch.accept_length or 1.0) * interval / rate
+        return (running or 1) * (accept or 1.0) * interval / rate

@@ -11,18 +11,20 @@ RANK_LIMIT = 1024
 class Pool:
     """The pool of one rank, as its lines print it."""
 
-    __slots__ = ("at", "generated", "lines", "sparse", "tokens")
+    __slots__ = ("at", "generated", "lines", "page", "rank", "sparse", "tokens")
 
-    def __init__(self, sparse: bool) -> None:
+    def __init__(self, rank: Rank, *, sparse: bool, page: int) -> None:
+        self.rank = rank
         self.sparse = sparse
+        """Whether its server said that it prints a device buffer."""
+        self.page = page
+        """Tokens per page."""
         self.tokens = 0
         self.lines = 0
         self.generated = 0.0
         self.at = 0.0
 
-    def flaw(
-        self, running: int | None, tokens: int | None, rate: float | None, at: float, page: int
-    ) -> ContextFlaw | None:
+    def flaw(self, running: int | None, tokens: int | None, rate: float | None, at: float) -> ContextFlaw | None:
         """Why `tokens` is not the context of what runs, None where it is."""
         if tokens is None:
             return None
@@ -30,16 +32,20 @@ class Pool:
             self.lines = 0
             return "request-end" if running else None
         if tokens != self.tokens or self.lines == 0:
-            self.tokens = tokens
-            self.lines = 1
-            self.generated = 0.0
-            self.at = at
-            return "constant" if self.sparse else None
+            return self.moved(tokens, at)
         self.lines += 1
         self.generated += (rate or 0.0) * max(0.0, at - self.at)
         self.at = at
-        hidden = self.lines >= EQUAL_LINES and self.generated > page * min(3, max(1, running or 1))
+        hidden = self.lines >= EQUAL_LINES and self.generated > self.page * min(3, max(1, running or 1))
         return "constant" if hidden or self.sparse else None
+
+    def moved(self, tokens: int, at: float) -> ContextFlaw | None:
+        """Begins to count anew: the pool is not what it was on the line before."""
+        self.tokens = tokens
+        self.lines = 1
+        self.generated = 0.0
+        self.at = at
+        return "constant" if self.sparse else None
 
 
 class Pools:
@@ -58,12 +64,12 @@ class Pools:
         if pool is None:
             if len(self._pools) >= RANK_LIMIT:
                 self._pools.clear()
-            pool = self._pools[rank] = Pool(rank.engine in self._sparse)
+            pool = self._pools[rank] = Pool(
+                rank,
+                sparse=rank.engine in self._sparse,
+                page=self._pages.get(rank.engine, PAGE_TOKENS),
+            )
         return pool
-
-    def page(self, engine: str | None) -> int:
-        """Tokens per page of the pool."""
-        return self._pages.get(engine, PAGE_TOKENS)
 
     def started(self, start: ServerStart) -> None:
         """A server's arguments say how its pools are printed; earlier lines count no longer."""

@@ -14,11 +14,12 @@ from ddwatch.core.grammar.message import Message
 from ddwatch.core.grammar.placement import Placement
 from ddwatch.core.grammar.pools import Pools
 from ddwatch.core.grammar.prefix import Prefix, read_prefix
+from ddwatch.core.grammar.standard import Standard
 from ddwatch.core.grammar.text import decoded
 from ddwatch.core.grammar.xid import GPU
 from ddwatch.core.records import Crash, DecodeBatch, PrefillBatch, Record, ServerStart
 
-HEADS = re.compile("|".join(f"({form.head})" for form in FORMATS))
+HEADS = re.compile("|".join(f"({form.head})" for form in FORMATS), re.ASCII)
 """All heads at once; the number of the group that matched is the format's."""
 
 GLUED = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: [A-Z]{2}\d{1,6}){0,8}\] ")
@@ -31,9 +32,9 @@ CLOSED = (")", "}", "]")
 class LogReader:
     """Reads one stream, line by line, into records; never raises, whatever the bytes.
 
-    `zone` is where the log's stamps are at home (None: in the zone of this machine) and `base` where on the timeline a log without times
-    begins, in seconds since the epoch; both only matter for a replay. `key` makes the digests of withheld server
-    arguments unguessable: random bytes of this process; without it they only say "set".
+    `zone` is where the log's stamps are at home (None: the zone of this machine) and `base` where on the timeline a
+    log without times begins, in seconds since the epoch; both only matter for a replay. `key` makes the digests of
+    withheld server arguments unguessable: random bytes of this process; without it they only say "set".
     """
 
     def __init__(self, zone: tzinfo | None, base: float, key: bytes = b"") -> None:
@@ -41,6 +42,7 @@ class LogReader:
         self._envelopes = Envelopes()
         self._joining = Joining()
         self._pools = Pools()
+        self._standard = Standard(self._placement, self._pools)
         self._key = key
         self._arrived: float | None = None
 
@@ -56,13 +58,27 @@ class LogReader:
         `number` is the 1-based number of the physical line.
         """
         self._arrived = arrived
+        if not self._joining.waiting:
+            standard = self._standard.read(line, arrived, None, None, number)
+            if standard is not None:
+                return standard
+        return self._general(line, number)
+
+    def _general(self, line: bytes, number: int | None) -> list[Record]:
+        """The way of every line that is not a standard one as it stands."""
         records: list[Record] = []
         opened = self._envelopes.open(line, number) if line[:1] in b"{0123456789" else None
         if opened is None:
             self._line(Opened(line, None, None, number), records)
-        else:
-            for inner in opened:
+            return records
+        for inner in opened:
+            standard = None
+            if not self._joining.waiting:
+                standard = self._standard.read(inner.text, self._arrived, inner.outer, inner.engine, inner.number)
+            if standard is None:
                 self._line(inner, records)
+            else:
+                records += standard
         return records
 
     def close(self) -> Sequence[Record]:
@@ -141,15 +157,17 @@ class LogReader:
         if isinstance(record, DecodeBatch):
             at = record.at
             if self._arrived is None and not self._placement.stamped:
-                at = self._placement.estimate(record)
+                at = self._placement.estimate(
+                    record.rank,
+                    record.running,
+                    record.total_context_tokens,
+                    record.accept_length,
+                    record.throughput_tokens_per_second,
+                )
             flaw = record.context_flaw
             if record.gpu_tokens is None:
                 flaw = self._pools.of(record.rank).flaw(
-                    record.running,
-                    record.total_context_tokens,
-                    record.throughput_tokens_per_second,
-                    at,
-                    self._pools.page(record.rank.engine),
+                    record.running, record.total_context_tokens, record.throughput_tokens_per_second, at
                 )
             if at != record.at or flaw != record.context_flaw:
                 record = replace(record, at=at, context_flaw=flaw)
@@ -157,5 +175,6 @@ class LogReader:
             self._placement.prefill(record.rank)
         elif isinstance(record, ServerStart):
             self._pools.started(record)
+            self._standard.forget()
             self._placement.started(record)
         records.append(record)
