@@ -153,20 +153,21 @@ def _factors(profile: Profile, found: Explanation) -> list[str]:
     inferred = ", inferred" if reference.inferred else ""
     then = profile.step_time.seconds(reference.batch, reference.batch * reference.context)
     contexts = range_of(load.begin_context, load.end_context)
+    batch = f"{load.batch}, as then" if load.batch == reference.batch else f"{load.batch}, was {reference.batch}"
     rows = [
         _row("from", f"{rate(share):>6}  {reference.label}{inferred}"),
         _row(
             "accept length",
-            f"{factor(factors.accept_length):>6}  {load.accept_length:g} for {reference.accept:g}"
+            f"{factor(factors.accept_length):>6}  {load.accept_length:g}, was {reference.accept:g}"
             if load.accept_length is not None
             else f"{'–':>6}  not given: part of unexplained",
         ),
         _row(
             "context",
-            f"{factor(factors.context):>6}  {contexts} for {short(reference.context)} tokens"
-            f" · step {milliseconds(found.step_seconds)} for {milliseconds(then)} ms",
+            f"{factor(factors.context):>6}  {contexts} tokens, was {short(reference.context)}"
+            f" · step {milliseconds(found.step_seconds)} ms, was {milliseconds(then)}",
         ),
-        _row("batch", f"{factor(factors.batch):>6}  {load.batch} for {reference.batch}"),
+        _row("batch", f"{factor(factors.batch):>6}  {batch}"),
     ]
     if factors.idle is not None:
         rows.append(_row("idle, prefill", f"{factor(factors.idle):>6}  the share of the time that decodes"))
@@ -176,13 +177,13 @@ def _factors(profile: Profile, found: Explanation) -> list[str]:
 
 
 def _implied(profile: Profile, found: Explanation) -> list[str]:
-    text = f"{found.implied_accept_length:.2f} tokens per step would make it exactly as expected"
-    if found.typical_of is None:
-        return [_row("implied accept", text)]
-    curve = profile.accept_curve(found.typical_of)
+    text = f"{found.implied_accept_length:.3g} tokens per step would make it exactly as expected"
+    curve = profile.accept_curve(found.typical_of) if found.typical_of is not None else None
+    if curve is None:
+        unusual = "typical of no text that the profile knows" if profile.classes() else None
+        return [_row("accept", text), *([_row("", unusual)] if unusual else [])]
     middle = (found.load.begin_context + found.load.end_context) / 2.0
-    usual = f", {curve.at(middle).p50:.3g} there" if curve is not None else ""
-    return [_row("accept", f"{text}:"), _row("", f"nearest to {found.typical_of} text{usual}")]
+    return [_row("accept", text), _row("", f"typical of {found.typical_of} text ({curve.at(middle).p50:.3g})")]
 
 
 def _what_if(found: Explanation) -> list[str]:

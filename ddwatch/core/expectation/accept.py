@@ -15,6 +15,7 @@ POINT_SAMPLES = 30
 """A point of a curve is made of at least this many windows."""
 POINT_RATIO = 2.0
 """Points of a curve are about this factor of context apart."""
+USUAL = 1.5
 CLASS_SHARE = 0.1
 CLASS_GAP = 2.5
 """Two classes are told apart only when each has a tenth of the windows and their middles lie this many (pooled)
@@ -175,6 +176,17 @@ def typical_class(known: Sequence[AcceptCurve], context: float, length: float) -
     if not classes or length <= 0.0:
         return None
     return min(classes, key=lambda one: abs(log(length / one.at(context).p50)))
+
+
+def is_usual(known: AcceptCurve, context: float, length: float) -> bool:
+    """Whether a length is one that this class may well show: between its 1 and 90 % quantiles, half as much beyond.
+
+    Quantiles that are not known are taken as the median.
+    """
+    point = known.at(context)
+    least = point.p1 or point.p10 or point.p50
+    most = point.p90 or point.p50
+    return least / USUAL <= length <= most * USUAL
 
 
 def lowest_p1(known: Sequence[AcceptCurve], context: float) -> float | None:

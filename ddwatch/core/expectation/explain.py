@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ddwatch.core.expectation.accept import OVERALL, AcceptCurve, typical_class
+from ddwatch.core.expectation.accept import OVERALL, AcceptCurve, is_usual, typical_class
 from ddwatch.core.expectation.factors import Factors, Load, factor_split, mean_step
 from ddwatch.core.expectation.pasted import Understood
 from ddwatch.core.expectation.predict import AcceptChoice, widened
@@ -134,7 +134,7 @@ def _explained(profile: Profile, load: Load, measured: float, idle: float | None
         reason=reason,
         extrapolated=not covered,
         implied_accept_length=implied,
-        typical_of=typical.text_class if typical is not None else None,
+        typical_of=typical.text_class if typical is not None and is_usual(typical, middle, implied) else None,
         reference=reference,
         factors=factors,
         what_if=_what_if(profile, load, measured, reference, step),
@@ -154,7 +154,7 @@ def _verdict(
     profile: Profile, load: Load, choice: AcceptChoice | None, band: Band, ratio: float, covered: bool
 ) -> tuple[ExplainVerdict, str]:
     if not covered:
-        return "learning", "outside evidence: the profile has not seen this context or batch, so it only guesses"
+        return "learning", "outside evidence: this context or batch was never seen, so it is a guess"
     if choice is None:
         return "learning", "the accept length is not known: add --accept A"
     given = load.accept_length is not None

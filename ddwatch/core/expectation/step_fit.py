@@ -6,6 +6,7 @@ are first described by hat functions on the knots, so that a sample touches four
 these are then turned into ramps by cumulative sums, which is exact.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from math import exp, log
@@ -25,9 +26,10 @@ SETTLED = 1e-5
 SMALLEST_NOISE = 0.002
 FOLDS = 5
 """Every fifth sample is left out in turn: residuals of samples that the curve has not seen."""
-KNOT_RATIO = 1.6
-"""Context knots are this factor apart: a curve that grows like c^1.3 is then met within one percent."""
-KNOT_SAMPLES = 8
+KNOT_RATIO = 1.35
+"""Context knots are this factor apart: a curve that grows like c^1.6, or a step as wide as an octave, is then met
+within one percent."""
+KNOT_SAMPLES = 12
 """Fewer samples between two knots cannot carry a slope of their own."""
 MOST_BATCH_KNOTS = 24
 REGION_SAMPLES = 12
@@ -67,7 +69,7 @@ def _carried(ordered: Sequence[float], wanted: Sequence[float]) -> tuple[float, 
     """Drops inner knots until each stretch between two knots has samples enough."""
     kept = [wanted[0]]
     since = 0
-    position = 0
+    position = bisect_right(ordered, wanted[0])
     for knot in wanted[1:]:
         while position < len(ordered) and ordered[position] <= knot:
             position += 1
@@ -201,7 +203,9 @@ def _solve(design: _Design, picked: Sequence[int], start: _Solution | None = Non
         moved = max(abs(expected[i] - before[i]) / expected[i] for i in picked)
         residuals = [log(design.steps[i] / expected[i]) for i in picked]
         known = noise
-        noise = max(SMALLEST_NOISE, spread(residuals))
+        base_variance = known * known if known is not None else SMALLEST_NOISE**2
+        shares = [(1.0 + design.roundings[i] / base_variance) ** 0.5 for i in picked]
+        noise = max(SMALLEST_NOISE, spread([r / share for r, share in zip(residuals, shares, strict=True)]))
         if known is not None and moved < SETTLED:
             break
     return _Solution(increments, noise if noise is not None else SMALLEST_NOISE)

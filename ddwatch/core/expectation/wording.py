@@ -48,7 +48,7 @@ def factor(value: float | None) -> str:
     """A factor: ×0.39; a dash where it is not known."""
     if value is None:
         return "–"
-    return f"×{value:.2f}" if 0.095 <= value < 99.5 else f"×{value:.3g}"
+    return f"×{value:.2f}" if 0.005 <= value < 99.5 else f"×{value:.2g}"
 
 
 def range_of(low: float, high: float) -> str:
