@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas beside it from the types: `python docs/schemas/write.py`; a test keeps them current."""
+"""Writes the JSON Schemas beside it from the types (`make schemas`); a test says that they are current."""
 
 import ast
 import inspect

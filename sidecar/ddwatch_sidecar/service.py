@@ -13,10 +13,10 @@ from ddwatch.core.snapshot import History, Snapshot
 from ddwatch.core.tallies import Tallies
 from ddwatch_sidecar.sources.contract import Item, Line, Source
 
-POLL_SECONDS = 0.125
-"""Time between two polls of a source that has nothing more ready; two of them fit between two snapshots."""
-BUSY_SECONDS = 0.25
-"""Least time between two published snapshots."""
+TICK_SECONDS = 0.25
+"""All sources are polled together once per tick; after it at most one snapshot is published."""
+SETTLING_SECONDS = 0.02
+"""How long after a tick the snapshot is taken: polls that return at once are in it, a hanging one is not waited for."""
 QUIET_SECONDS = 1.0
 """Time between two published snapshots while nothing arrives, so that ages move."""
 METER_SECONDS = 5.0
@@ -235,7 +235,7 @@ class Service:
         self._clock = clock
         self._meter = meter
         self._stop = asyncio.Event()
-        self._news = asyncio.Event()
+        self._news = False
         self._deadline = float("inf")
         self.publication = Publication(monitor.at(clock.now()))
 
@@ -244,7 +244,6 @@ class Service:
         if not self._stop.is_set():
             self._deadline = asyncio.get_running_loop().time() + CLOSING_SECONDS
             self._stop.set()
-            self._news.set()
 
     async def run(self) -> bool:
         """Polls and publishes; returns False when a source is stuck in the operating system and was left behind."""
@@ -293,22 +292,26 @@ class Service:
             if last:
                 source.close()
                 return
-            await _wait(self._stop, POLL_SECONDS)
+            await _wait(self._stop, _left(loop.time(), 0.0))
 
     def _accept(self, stream: Stream, records: Sequence[Record]) -> None:
         for record in records:
             self._monitor.accept(record, stream.name)
         if records:
-            self._news.set()
+            self._news = True
         if stream.estimated:
             self._monitor.unstamped()
 
     async def _publish(self) -> None:
+        loop = asyncio.get_running_loop()
+        published_at = loop.time()
         while not self._stop.is_set():
-            await _wait(self._stop, BUSY_SECONDS)
-            await _wait(self._news, QUIET_SECONDS - BUSY_SECONDS)
-            self._news.clear()
-            self.publication.publish(self._monitor.at(self._clock.now()))
+            await _wait(self._stop, _left(loop.time(), SETTLING_SECONDS))
+            quiet = loop.time() - published_at
+            if self._news or quiet > QUIET_SECONDS - TICK_SECONDS / 2:
+                published_at = loop.time()
+                self._news = False
+                self.publication.publish(self._monitor.at(self._clock.now()))
 
     async def _metering(self) -> None:
         while not self._stop.is_set():
@@ -316,6 +319,13 @@ class Service:
             if reading is not None:
                 self._monitor.accept(reading, "ddwatch")
             await _wait(self._stop, METER_SECONDS)
+
+
+def _left(now: float, phase: float) -> float:
+    """Seconds to the next tick, or to a time after it."""
+    left = TICK_SECONDS - (now - phase) % TICK_SECONDS
+    # A timer may go off a little early; the tick that it stands for is not to come twice.
+    return left if left > TICK_SECONDS / 10 else left + TICK_SECONDS
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:
