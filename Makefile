@@ -5,7 +5,7 @@
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-SOURCES := ddwatch sidecar tests tools
+SOURCES := ddwatch sidecar tests tools docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,7 +48,7 @@ bench: environment ## measure the budgets against their peers and print tables
 		echo; $(BIN)/python -m "$$module" </dev/null || exit 1; done
 
 schemas: environment ## write docs/schemas anew from the types
-	@$(BIN)/python -m tools.schemas
+	@$(BIN)/python -m docs.schemas.write
 
 pictures: environment ## draw docs/pictures anew from a seeded demo
 	@$(BIN)/python -m tools.pictures
