@@ -13,7 +13,7 @@ OVERALL = "overall"
 """Name of the curve over all text."""
 POINT_SAMPLES = 30
 """A point of a curve is made of at least this many windows."""
-POINT_RATIO = 2.0
+POINT_RATIO = 1.6
 """Points of a curve are about this factor of context apart."""
 USUAL = 1.5
 CLASS_SHARE = 0.1

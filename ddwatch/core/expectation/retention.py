@@ -75,7 +75,7 @@ class Thinned:
 
 
 class Retention:
-    """Observations by bucket; when all together are too many, the fullest bucket gives way."""
+    """Observations by bucket; when all together are too many, the fullest bucket gives way, at last the newest."""
 
     def __init__(self, size: int = LARGEST_SIZE) -> None:
         self._size = size
@@ -97,7 +97,7 @@ class Retention:
             fullest = max(self._buckets.values(), key=lambda one: len(one.items))
             before = len(fullest.items)
             if before < 2:
-                self._held -= len(self._buckets.popitem(last=False)[1].items)
+                self._held -= len(self._buckets.popitem()[1].items)
                 continue
             fullest.halve()
             self._held -= before - len(fullest.items)
