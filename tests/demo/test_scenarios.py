@@ -135,10 +135,10 @@ def test_accept_lengths_of_each_text_have_their_mean() -> None:
     for step in steps:
         for text, accepted in zip(step.texts, step.accepted, strict=True):
             by_text[text].append(accepted)
-    for text in TEXT_CLASSES:
-        drawn = by_text[text.name]
+    for kind in TEXT_CLASSES:
+        drawn = by_text[kind.name]
         assert len(drawn) > 500
-        assert abs(fmean(drawn) - text.mean) < 4 * math.sqrt(text.variance / len(drawn))
+        assert abs(fmean(drawn) - kind.mean) < 4 * math.sqrt(kind.variance / len(drawn))
 
 
 def test_the_first_line_after_idle_is_honestly_low() -> None:

@@ -5,6 +5,7 @@ Times in a story are seconds after its `start`. Every verdict change and every e
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from math import isclose
 from pathlib import Path
 
 import msgspec
@@ -26,7 +27,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A table of a story: an unknown key is an error."""
 
 
-class Piece(Strict):
+class Piece(Strict, frozen=True):
     """Something that comes at `at`, and again every `every` seconds up to `until`."""
 
     at: float = 0.0
@@ -48,19 +49,19 @@ class Piece(Strict):
     """A golden log, one line every `every` seconds."""
 
 
-class Change(Strict):
+class Change(Strict, frozen=True):
     at: float
     verdict: VerdictName
 
 
-class Happening(Strict):
+class Happening(Strict, frozen=True):
     at: float
     kind: EventKind
     text: str = ""
     count: int = 1
 
 
-class Flagged(Strict):
+class Flagged(Strict, frozen=True):
     """The flags of the first sample at or after `at`."""
 
     at: float
@@ -68,7 +69,7 @@ class Flagged(Strict):
     dp_rank: int | None = None
 
 
-class Shown(Strict):
+class Shown(Strict, frozen=True):
     """What the snapshot shows at a whole second; what is not given is not compared."""
 
     at: float
@@ -78,7 +79,7 @@ class Shown(Strict):
     notes: tuple[VerdictName, ...] | None = None
 
 
-class Story(Strict, kw_only=True):
+class Story(Strict, frozen=True, kw_only=True):
     story: str
     reports: tuple[str, ...] = ()
     start: str = "2026-05-01 12:00:00"
@@ -147,7 +148,7 @@ class Played:
         snapshot = self._monitor.at(self.start + second)
         if not self.verdicts or self.verdicts[-1][1] != snapshot.verdict.name:
             self.verdicts.append((second, snapshot.verdict.name))
-        seen = {
+        seen: dict[str, object] = {
             "throughput": snapshot.now.throughput,
             "batch": snapshot.now.batch,
             "live_ranks": sum(rank.live for rank in snapshot.ranks),
@@ -156,6 +157,6 @@ class Played:
         for shown in expected:
             for name, value in seen.items():
                 wanted = getattr(shown, name)
-                same = abs(wanted - value) <= 0.02 * wanted if isinstance(wanted, float) and value else wanted == value
-                if wanted is not None and not same:
+                near = isinstance(wanted, float) and isinstance(value, float) and isclose(wanted, value, rel_tol=0.02)
+                if wanted is not None and wanted != value and not near:
                     self.wrong.append(f"at {second} s {name} is {value!r}, not {wanted!r}")
