@@ -1,10 +1,12 @@
 """Folds records into one immutable snapshot: the same code behind the live sidecar and every replay."""
 
-from collections import deque
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from ddwatch.core.agreement import Disagreement
+from ddwatch.core.expectation.learning import Learner
+from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_view
 from ddwatch.core.history import EventLog, Ring
 from ddwatch.core.lifecycle import Lifecycle
 from ddwatch.core.moments import Moments
@@ -31,39 +33,49 @@ from ddwatch.core.rules import verdicts
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.seconds import Seconds
 from ddwatch.core.snapshot import (
+    Expected,
     History,
+    Sample,
     SelfView,
     Snapshot,
-    SourceView,
-    UnreadExample,
     Verdict,
+    VerdictName,
 )
+from ddwatch.core.source_book import SourceBook
 from ddwatch.core.tallies import Count, Tallies
 
-UNREAD_EXAMPLES = 5
-HEADS_SECONDS = 60.0
-"""The stretch over which unread lines are weighed against read ones."""
-UNREAD_EVENT_SECONDS = 300.0
 DISAGREEMENT_SECONDS = 600.0
+HELD_SECONDS = 30.0
+"""A comparison with the model stands this long when no further sample comes."""
 LOG = "log"
 """Name of the source of records that come without one."""
 
 
+CALM: frozenset[VerdictName] = frozenset({"learning", "as-expected", "idle", "blind"})
+"""Verdicts under which clean samples may be learned: nothing is suspected."""
+
+
 def loud(verdict: Verdict) -> bool:
-    """Whether a verdict belongs on the event list when it comes and when it goes."""
-    return verdict.severity in ("page", "notice") or verdict.name == "blind"
+    """Whether a verdict belongs on the event list when it comes and when it goes.
+
+    A verdict with a known cause has that on the list already.
+    """
+    return verdict.severity in ("page", "notice") or (verdict.name == "blind" and verdict.cause is None)
 
 
 class Monitor:
     """One watch: `accept` records in order, ask for the snapshot `at` a time."""
 
-    def __init__(self, *, started_at: float, version: str = "", simulated: bool = False) -> None:
+    def __init__(
+        self, *, started_at: float, version: str = "", simulated: bool = False, expecting: Expecting | None = None
+    ) -> None:
         """Begins a watch.
 
         Args:
             started_at: when the watch begins, seconds since the epoch.
             version: version of ddwatch, shown with every snapshot.
             simulated: whether the watched service is a simulation.
+            expecting: the model side; one that knows no profile and learns from nothing when left out.
         """
         self._started_at = started_at
         self._version = version
@@ -75,16 +87,20 @@ class Monitor:
         self._ranks = LiveRanks()
         self._seconds = Seconds(self._ring)
         self._moments = Moments()
+        self._expecting = expecting if expecting is not None else Expecting()
+        self._clean_ratio_at: float | None = None
+        self._covered_since: float | None = None
+        self._unsaved = False
         self._engine: str | None = None
         self._count = Count()
-        self._sources: dict[str, SourceView] = {}
-        self._examples: deque[UnreadExample] = deque(maxlen=UNREAD_EXAMPLES)
-        self._heads: deque[tuple[float, bool]] = deque(maxlen=4096)
+        self._sources = SourceBook(self._events, self._count)
         self._watch = SelfView()
         self._decode_at: float | None = None
         self._traffic_at: float | None = None
         self._stamped = True
         self._verdict: Verdict | None = None
+        self._judged = self._expecting.judge(())
+        self._held = (started_at, self._judged)
 
     def accept(self, record: Record, source: str = LOG) -> None:
         """Takes the next record of a source; records of one source come in order."""
@@ -98,19 +114,20 @@ class Monitor:
             case Gap():
                 self._gap(record)
             case Rotation():
-                self._rotation(record)
+                self._sources.rotation(record)
             case SourceFault():
                 self._fault(record)
             case SourceUp():
-                self._source_up(record)
+                self._sources.up(record)
             case LinesSeen():
-                self._lines(record)
+                self._sources.lines_seen(record)
             case Loads():
                 self._loads(record)
             case ServerInfo():
                 self._info(record)
-            case GpuNames(names=names):
+            case GpuNames(at=at, names=names):
                 self._lifecycle.gpus(names)
+                self._identify(at)
             case SelfReading():
                 self._watch = SelfView(cpu_ratio=record.cpu_ratio, resident_bytes=record.resident_bytes)
             case _:
@@ -123,6 +140,7 @@ class Monitor:
     def at(self, now: float) -> Snapshot:
         """The snapshot at a time that is not earlier than the last one asked for."""
         held = self.verdicts(now)
+        reading, judged = self._ranks.reading(now), self._judged
         return Snapshot(
             seq=self._ring.seq,
             at=now,
@@ -131,19 +149,25 @@ class Monitor:
             simulated=self._simulated,
             stamped=self._stamped,
             server=self._lifecycle.view,
-            now=self._ranks.reading(now),
+            now=reading,
             window=self._seconds.window(now),
+            expected=judged.expected,
+            ratio=judged.ratio,
+            model=self._expecting.model(reading, judged),
+            reference=reference_view(judged.profile),
+            factors=factor_view(judged.profile, reading) if not reading.flags else None,
             ranks=self._ranks.views(now),
             verdict=held[0],
             notes=held[1:],
-            sources=tuple(self._sources.values()),
-            unread_examples=tuple(self._examples),
+            sources=self._sources.views(),
+            unread_examples=tuple(self._sources.examples),
             watch=self._watch,
         )
 
     def verdicts(self, now: float) -> tuple[Verdict, ...]:
         """The verdict and the notes beside it; a verdict keeps the `since` that it began with."""
         self._close_second(now)
+        self._compare(now)
         held = verdicts(self._situation(now))
         first = held[0]
         previous = self._verdict
@@ -153,6 +177,47 @@ class Monitor:
             self._changed(now, previous, first)
         self._verdict = first
         return (first, *held[1:])
+
+    def learner(self) -> Learner | None:
+        """What has been learned, once after each change that should be saved."""
+        unsaved, self._unsaved = self._unsaved, False
+        return self._expecting.learner if unsaved else None
+
+    def _compare(self, now: float) -> None:
+        """Sets the newest reading beside the model; a contaminated reading has no ratio."""
+        samples = self._ranks.busy(now)
+        judged = self._expecting.judge(samples)
+        if any(sample.flags for sample in samples):
+            judged = replace(judged, ratio=None)
+        if judged.ratio is not None:
+            self._clean_ratio_at = now
+        if not judged.covered:
+            self._covered_since = self._covered_since if not samples else None
+        elif self._covered_since is None:
+            self._covered_since = now
+        self._judged = judged
+        if samples:
+            self._held = (now, judged)
+
+    def _held_judgement(self, now: float) -> Judged:
+        """The comparison that verdicts are reached from: the last one stands through a short silence."""
+        at, judged = self._held
+        return judged if now - at <= HELD_SECONDS else self._judged
+
+    def _learn(self, sample: Sample) -> None:
+        suspicious = self._verdict is not None and self._verdict.name not in CALM
+        self._unsaved = self._expecting.see(sample, suspicious=suspicious) or self._unsaved
+
+    def _identify(self, at: float) -> None:
+        known = self._expecting.identity
+        refused = self._expecting.refused
+        if not self._expecting.identify(self._lifecycle.view):
+            return
+        if known.model is not None:
+            self._events.add(at, "arguments", "ok", "this is another setup now: it is judged by its own profile")
+        if self._expecting.refused and self._expecting.refused != refused:
+            first = self._expecting.refused[0]
+            self._events.add(at, "arguments", "notice", f"the given profile is of another service: {first}")
 
     def history(self, since: int = 0) -> History:
         """Points and events after a sequence number."""
@@ -171,40 +236,44 @@ class Monitor:
             self._seconds.mark(min(now, verdict.since), "gap")
 
     def _situation(self, now: float) -> Situation:
-        while self._heads and self._heads[0][0] < now - HEADS_SECONDS:
-            self._heads.popleft()
+        heads, unread = self._sources.recent_heads(now)
         return Situation(
             at=now,
             started_at=self._started_at,
             server=self._lifecycle.view,
             now=self._ranks.reading(now),
             window=self._seconds.window(now),
-            sources=tuple(self._sources.values()),
+            sources=self._sources.views(),
             warming=self._positions.warming(),
             traffic_at=self._traffic_at,
             decode_at=self._decode_at,
             nothing_runs_since=self._ranks.idle_since(),
             cadence=self._ranks.cadence(),
             running=self._ranks.running(),
-            recent_heads=len(self._heads),
-            recent_unread=sum(1 for _, read in self._heads if not read),
-            lines=sum(source.lines for source in self._sources.values()),
+            recent_heads=heads,
+            recent_unread=unread,
+            lines=self._sources.lines(),
             crash_reason=self._lifecycle.crash_reason,
+            judged=self._held_judgement(now),
+            clean_ratio_at=self._clean_ratio_at,
+            covered_since=self._covered_since,
         )
 
     def _close_second(self, now: float) -> None:
         if self._seconds.open_until(now):
-            self._seconds.close(self._ranks.carried(now), self._ranks.queued(now), None)
+            self._seconds.close(self._ranks.carried(now), self._ranks.queued(now), self._expect)
 
-    def _batch_line(self, at: float, *, read: bool) -> None:
-        self._heads.append((at, read))
-        if read:
-            self._traffic_at = at
-            self._lifecycle.traffic()
+    def _expect(self, samples: Sequence[Sample]) -> Expected | None:
+        return self._expecting.judge(samples).expected
+
+    def _batch_line(self, at: float) -> None:
+        self._sources.head(at, read=True)
+        self._traffic_at = at
+        self._lifecycle.traffic()
 
     def _decode(self, record: DecodeBatch) -> None:
         self._close_second(record.at)
-        self._batch_line(record.at, read=True)
+        self._batch_line(record.at)
         self._decode_at = record.at
         sample = self._positions.see(record)
         if sample is None:
@@ -219,11 +288,12 @@ class Monitor:
         self._engine = sample.engine
         if rank.fresh_moments(record.at) is None:
             self._seconds.add(key, sample)
+            self._learn(sample)
         self._count.sample(sample, self._positions.log_interval(sample.engine))
 
     def _prefill(self, record: PrefillBatch) -> None:
         self._close_second(record.at)
-        self._batch_line(record.at, read=True)
+        self._batch_line(record.at)
         self._positions.see(record)
         if speaks_for_itself(record.rank):
             self._ranks.of((record.rank.engine, record.rank.dp)).prefilled(record)
@@ -232,31 +302,21 @@ class Monitor:
         self._positions.see(record)
         restarts, state = self._lifecycle.view.restarts, self._lifecycle.view.state
         self._lifecycle.see(record)
+        self._identify(record.at)
         view = self._lifecycle.view
         began = view.state == "starting" and state != "starting"
         if isinstance(record, ServerStart) or began or view.restarts != restarts:
             self._forget_ranks(record.at)
 
     def _unread(self, record: Unread, source: str) -> None:
-        self._batch_line(record.at, read=False)
         self._positions.see(record)
-        self._count.lines_unread[source] = self._count.lines_unread.get(source, 0) + 1
-        known = self._source(source)
-        self._sources[source] = replace(known, state="up", unread=known.unread + 1)
-        self._examples.append(UnreadExample(at=record.at, head=record.head, example=record.example))
-        self._events.incident(
-            f"unread {record.head}",
-            record.at,
-            "unread",
-            "notice",
-            f"a {record.head} line could not be read: {record.example}",
-            within=UNREAD_EVENT_SECONDS,
-        )
+        self._sources.unread(record, source)
 
     def _info(self, record: ServerInfo) -> None:
         restarts = self._lifecycle.view.restarts
         self._lifecycle.info(record)
         self._positions.arguments(self._engine, record.arguments)
+        self._identify(record.at)
         if self._lifecycle.view.restarts != restarts:
             self._forget_ranks(record.at)
 
@@ -273,13 +333,13 @@ class Monitor:
             key = self._rank_key(sample.dp_rank, len(record.ranks))
             disagreement = self._ranks.of(key).measured(sample)
             self._seconds.add(key, sample)
+            self._learn(sample)
             self._count.sample(sample, sample.steps)
             self._decode_at = record.at
             self._lifecycle.traffic()
             if disagreement is not None:
                 self._disagree(record.at, disagreement)
-        known = self._source(record.source)
-        self._sources[record.source] = replace(known, state="up", last_at=record.at)
+        self._sources.answered(record.source, record.at)
 
     def _rank_key(self, dp: int | None, ranks: int) -> RankKey:
         """The key that the log uses for this rank; a lone rank 0 has no number in the log."""
@@ -302,46 +362,16 @@ class Monitor:
         self._ranks.clear()
         self._moments.clear()
         self._seconds.mark(at, "gap")
-
-    def _source(self, name: str) -> SourceView:
-        return self._sources.get(name) or SourceView(name=name, state="waiting")
+        self._held = (at, self._expecting.judge(()))
+        self._covered_since = None
 
     def _gap(self, record: Gap) -> None:
         self._close_second(record.at)
         self._positions.see(record)
-        self._count.gaps[record.source] = self._count.gaps.get(record.source, 0) + 1
-        known = self._source(record.source)
-        self._sources[record.source] = replace(known, gaps=known.gaps + 1)
+        self._sources.gap(record)
         self._seconds.mark(record.at, "gap")
-        self._events.add(record.at, "gap", "notice", record.detail)
-
-    def _rotation(self, record: Rotation) -> None:
-        self._count.rotations[record.source] = self._count.rotations.get(record.source, 0) + 1
-        known = self._source(record.source)
-        self._sources[record.source] = replace(known, rotations=known.rotations + 1)
-        self._events.add(record.at, "rotation", "ok", record.detail)
 
     def _fault(self, record: SourceFault) -> None:
-        known = self._source(record.source)
-        state = "waiting" if record.waiting and known.state == "waiting" else "lost"
-        if (known.state, known.detail) == (state, record.reason):
-            return
-        self._sources[record.source] = replace(known, state=state, detail=record.reason)
-        if state == "lost":
+        if self._sources.fault(record):
             self._close_second(record.at)
             self._seconds.mark(record.at, "gap")
-            self._events.add(record.at, "source", "notice", f"{record.source}: {record.reason}")
-
-    def _source_up(self, record: SourceUp) -> None:
-        known = self._source(record.source)
-        self._sources[record.source] = replace(known, state="up", detail=record.detail, last_at=record.at)
-        if known.state == "lost":
-            self._events.add(record.at, "source", "ok", f"{record.source} is back")
-
-    def _lines(self, record: LinesSeen) -> None:
-        self._count.lines_read[record.source] = self._count.lines_read.get(record.source, 0) + record.lines
-        known = self._source(record.source)
-        detail = known.detail if known.state == "up" else ""
-        self._sources[record.source] = replace(
-            known, state="up", detail=detail, last_at=record.at, lines=known.lines + record.lines
-        )

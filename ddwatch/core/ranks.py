@@ -218,14 +218,20 @@ class LiveRanks:
             if (sample := rank.newest(now)) is not None
         )
 
+    def busy(self, now: float) -> list[Sample]:
+        """What speaks for each live rank that runs something."""
+        if self.idle_since() is not None:
+            return []
+        newest = [rank.newest(now) for rank in self._live(now) if rank.idle_since is None]
+        return [sample for sample in newest if sample is not None]
+
     def reading(self, now: float) -> Now:
         """The sum over live ranks at this instant; all None when no rank is live or nothing runs."""
         queued = self.queued(now)
         if self.idle_since() is not None:
             return Now(at=self.idle_since(), batch=0, queued=queued)
         live = self._live(now)
-        busy = [rank.newest(now) for rank in live if rank.idle_since is None]
-        samples = [sample for sample in busy if sample is not None]
+        samples = self.busy(now)
         if not samples:
             return Now(queued=queued)
         throughput = [sample.throughput for sample in samples if sample.throughput is not None]

@@ -1,12 +1,16 @@
 """Sums samples up by the second: the points of the timeline and the figures of the last minutes."""
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from statistics import median
 
 from ddwatch.core.history import Ring
 from ddwatch.core.pooled import pooled
 from ddwatch.core.positions import RankKey
 from ddwatch.core.snapshot import Expected, Point, PointState, Sample, Window
+
+Expect = Callable[[Sequence[Sample]], Expected | None]
+"""What the model holds of the samples of all busy ranks at one instant."""
 
 WINDOW_SECONDS = 300.0
 """The stretch that the window's figures are about."""
@@ -78,14 +82,14 @@ class Seconds:
         """Whether a second is open that ends at or before this time."""
         return self._second is not None and int(at) != self._second
 
-    def close(self, carried: dict[RankKey, Sample], queued: int | None, expected: Expected | None) -> None:
+    def close(self, carried: dict[RankKey, Sample], queued: int | None, expect: Expect) -> None:
         """Turns the open second into a point.
 
         Args:
             carried: what each live, busy rank counts with when it said nothing in this second: its newest clean
                 sample, or its newest one when none is clean, which makes the point contaminated.
             queued: requests that wait, summed over live ranks.
-            expected: what the model holds for this second.
+            expect: tells what the model holds of one sample per rank.
         """
         if self._second is None:
             return
@@ -100,12 +104,12 @@ class Seconds:
         if not chosen:
             return
         contaminated = not all(sample.clean for samples in chosen for sample in samples)
-        self._ring.add_point(self._point(at, chosen, contaminated, queued, expected))
+        pools = [pooled(samples) for samples in chosen]
+        self._ring.add_point(self._point(at, pools, contaminated, queued, expect(pools)))
 
     def _point(
-        self, at: float, chosen: list[list[Sample]], contaminated: bool, queued: int | None, expected: Expected | None
+        self, at: float, pools: list[Sample], contaminated: bool, queued: int | None, expected: Expected | None
     ) -> Point:
-        pools = [pooled(samples) for samples in chosen]
         batches = [pool.batch for pool in pools]
         known_batch = [batch for batch in batches if batch is not None]
         totals = [pool.total_context_tokens for pool in pools]

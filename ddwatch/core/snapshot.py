@@ -86,6 +86,64 @@ class Expected(Struct, frozen=True, kw_only=True):
     extrapolated: bool = False
 
 
+class ReferenceView(Struct, frozen=True, kw_only=True):
+    """The conditions that a human remembers."""
+
+    label: str
+    tokens_per_second: float
+    context_tokens: float
+    batch: int
+    accept_length: float
+    inferred: bool = False
+
+
+class FactorView(Struct, frozen=True, kw_only=True):
+    """Measured over reference, split; None where a factor is not known and therefore part of `unexplained`."""
+
+    accept_length: float | None = None
+    context: float | None = None
+    batch: float | None = None
+    idle: float | None = None
+    unexplained: float | None = None
+    unexplained_offset: float | None = None
+    unexplained_slope: float | None = None
+
+
+class CurvePoint(Struct, frozen=True, kw_only=True):
+    """The model's step time at one total context, at the present batch."""
+
+    total_context_tokens: float
+    step_seconds: float
+    low: float
+    high: float
+    covered: bool
+    """Whether the evidence reaches this context; beyond it the model guesses."""
+
+
+class ModelView(Struct, frozen=True, kw_only=True):
+    """The model in force."""
+
+    profile: str
+    calibrated: bool
+    learned: bool
+    """Whether ddwatch learned it here, rather than being given it."""
+    samples: int
+    """Clean samples that it rests on."""
+    settled: int = 0
+    """Cells of batch and context that learning has frozen; 0 for a given profile."""
+    fit_error: float | None = None
+    batch: int | None = None
+    """The batch that the curve is drawn for."""
+    curve: tuple[CurvePoint, ...] = ()
+    accept_low: float | None = None
+    """10 % quantile of the accept length at the present context, over all text."""
+    accept_median: float | None = None
+    accept_high: float | None = None
+    """90 % quantile."""
+    differences: tuple[str, ...] = ()
+    """In what the judged setup differs from the profile's, in words."""
+
+
 ServerState = Literal["unknown", "starting", "ready", "stopped", "crashed"]
 
 
@@ -218,6 +276,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     expected: Expected | None = None
     ratio: float | None = None
     """Measured over expected tokens per second."""
+    model: ModelView | None = None
+    reference: ReferenceView | None = None
+    factors: FactorView | None = None
+    """Measured over reference, where the model has a reference."""
     sources: tuple[SourceView, ...] = ()
     unread_examples: tuple[UnreadExample, ...] = ()
     watch: SelfView = SelfView()

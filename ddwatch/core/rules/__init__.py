@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ddwatch.core.rules import blind, idle, learning, warming
+from ddwatch.core.rules import as_expected, blind, idle, learning, warming
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
@@ -11,9 +11,10 @@ RULES: tuple[Callable[[Situation], Verdict | None], ...] = (
     warming.judge,
     idle.judge,
     learning.judge,
+    as_expected.judge,
 )
 
 
 def verdicts(situation: Situation) -> tuple[Verdict, ...]:
-    """All verdicts that hold, in order of precedence; never empty, since `learning` always holds."""
+    """All verdicts that hold, in order of precedence; never empty: without anything to judge by it is `learning`."""
     return tuple(verdict for rule in RULES if (verdict := rule(situation)) is not None)

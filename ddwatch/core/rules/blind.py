@@ -20,14 +20,18 @@ MORE = "give --sglang-url to tell idle from stuck"
 
 
 def _blind(situation: Situation, since: float | None, sentence: str, **more: object) -> Verdict:
-    evidence = {key: value for key, value in more.items() if isinstance(value, (int, float, str))}
+    evidence: dict[str, float | int | str | None] = {
+        key: value for key, value in more.items() if key != "cause" and isinstance(value, (int, float, str))
+    }
     steps = more.get("next_steps")
+    cause = more.get("cause")
     return Verdict(
         name="blind",
         severity="unknown",
         since=situation.at if since is None else since,
         sentence=sentence,
         evidence=evidence,
+        cause=cause if isinstance(cause, str) else None,
         next_steps=steps if isinstance(steps, tuple) else (),
     )
 
@@ -48,10 +52,12 @@ def _server_gone(situation: Situation) -> Verdict | None:
             situation,
             situation.traffic_at,
             f"the log ends in a crash ({reason}); whether the process is gone needs --sglang-url",
-            crash=reason or "",
+            cause="crash",
         )
     if state == "stopped":
-        return _blind(situation, situation.traffic_at, "the server said that it stops; waiting for its next start")
+        return _blind(
+            situation, situation.traffic_at, "the server said that it stops; waiting for its next start", cause="stop"
+        )
     return None
 
 

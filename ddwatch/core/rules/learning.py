@@ -1,22 +1,45 @@
-"""Learning: what is measured is shown, but there is no model here to judge it by."""
+"""Learning: what is measured is shown, but there is no model that may judge it here."""
 
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
+SETTLE_SECONDS = 5.0
+"""The load must have lain within the evidence for this long: at its edge the verdict must not flicker."""
+FRESH_SECONDS = 60.0
+"""A comparison with the model stands for this long."""
+
+
+def _reason(situation: Situation) -> str | None:
+    judged = situation.judged
+    if situation.decode_at is None:
+        return "no decode line yet; prefill is running"
+    if judged.expected is None:
+        return f"no model here yet: {judged.reason}"
+    if not judged.covered:
+        return judged.reason
+    if situation.covered_since is None or situation.at - situation.covered_since < SETTLE_SECONDS:
+        return "this load has only just come within the evidence"
+    at = situation.clean_ratio_at
+    if at is None or situation.at - at > FRESH_SECONDS:
+        flags = ", ".join(situation.now.flags) or "none came"
+        return f"no clean sample to compare lately ({flags})"
+    profile = judged.profile
+    slow = judged.ratio is not None and profile is not None and judged.ratio < profile.band().low
+    if slow and profile is not None and not profile.calibrated:
+        return f"slower than {profile.name} says, but that is not calibrated and never accuses"
+    return None
+
 
 def judge(situation: Situation) -> Verdict | None:
-    """Holds whenever nothing else does: no model of this service is loaded."""
+    """Holds when no model is loaded or learned, or the load lies outside its evidence."""
+    reason = _reason(situation)
+    if reason is None:
+        return None
     window = situation.window
-    if situation.decode_at is None:
-        sentence = "no decode line yet; prefill is running"
-    elif window.clean_ratio is None:
-        sentence = "no model of this service yet: measured values only"
-    else:
-        sentence = f"no model of this service yet: measured values only ({window.clean} clean samples in 5 min)"
     return Verdict(
         name="learning",
         severity="unknown",
-        since=situation.started_at,
-        sentence=sentence,
+        since=situation.at,
+        sentence=reason,
         evidence={"clean": window.clean, "samples": window.samples},
     )

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from ddwatch.core.expecting import Judged
 from ddwatch.core.snapshot import Now, ServerView, SourceView, Window
 
 
@@ -34,3 +35,9 @@ class Situation(Struct, frozen=True, kw_only=True):
     lines: int
     """Physical lines read from all sources since the watch began."""
     crash_reason: str | None
+    judged: Judged
+    """The reading beside what the model holds of it."""
+    clean_ratio_at: float | None
+    """Time of the newest clean reading that could be compared with the model."""
+    covered_since: float | None
+    """Since when the load has lain within the evidence without a break."""

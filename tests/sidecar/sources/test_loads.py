@@ -35,7 +35,7 @@ class Service:
         self.asked.append(request.path_qs)
         self.keys.append(request.headers.get("Authorization"))
         if self.hang:
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         if self.location is not None:
             raise web.HTTPFound(self.location)
         if request.path == "/v1/loads":

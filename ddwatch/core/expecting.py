@@ -1,0 +1,293 @@
+"""What the watched service should do now: keeps the model in force, learns one, and compares readings with it.
+
+Precedence: a profile that was given and is this service's, then what has been learned here where that covers, then a
+built-in profile of the same identity. A profile of another identity is never used, and said aloud.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from ddwatch.core.expectation.accept import OVERALL
+from ddwatch.core.expectation.factors import Factors, Load, factor_split
+from ddwatch.core.expectation.identity import Identity, identity_of, judged_of, key_of
+from ddwatch.core.expectation.learning import Learner
+from ddwatch.core.expectation.predict import expected_now
+from ddwatch.core.expectation.profile import Profile
+from ddwatch.core.snapshot import (
+    CurvePoint,
+    Expected,
+    FactorView,
+    ModelView,
+    Now,
+    ReferenceView,
+    Sample,
+    ServerView,
+)
+
+CURVE_POINTS = 24
+CURVE_REACH = 1.5
+"""The curve is drawn this far beyond the larger of the evidence and the present context."""
+ONE_TOKEN = 1.0
+"""Tokens per step and request where the service does not speculate and prints no accept length."""
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """A reading beside what the model holds of it."""
+
+    expected: Expected | None
+    ratio: float | None
+    profile: Profile | None
+    covered: bool
+    """Whether the evidence reaches this load, so that a difference may be held against the service."""
+    reason: str
+    """Why there is nothing to judge by; empty when there is."""
+
+
+Recall = Callable[[Identity], Learner | None]
+"""Gives back what was learned of a service in an earlier watch."""
+
+
+class Expecting:
+    """The model side of one watch."""
+
+    def __init__(
+        self,
+        *,
+        given: Profile | None = None,
+        built_in: Sequence[Profile] = (),
+        recall: Recall | None = None,
+    ) -> None:
+        """Begins without knowing whose service this is.
+
+        Args:
+            given: a profile that the operator names.
+            built_in: profiles that come with ddwatch; used only when their identity is this service's.
+            recall: finds what an earlier watch has learned.
+        """
+        self._given = given
+        self._built_in = tuple(built_in)
+        self._recall = recall
+        self._identity = Identity()
+        self._judged: dict[str, str | int | float | bool] = {}
+        self._learner = Learner(name="unnamed")
+        self._coupled: bool | None = None
+        self.refused: tuple[str, ...] = ()
+        """Why the given profile is not used, in words."""
+
+    @property
+    def learner(self) -> Learner:
+        """What is being learned of this service."""
+        return self._learner
+
+    @property
+    def identity(self) -> Identity:
+        """Whose service this is, as far as it is known."""
+        return self._identity
+
+    def identify(self, server: ServerView) -> bool:
+        """Takes what is known of the service; True when it turns out to be another one than before."""
+        gpus: Iterable[str] = [server.gpu_name] * server.gpu_count if server.gpu_name and server.gpu_count else ()
+        identity = identity_of(
+            server.arguments, gpus=gpus, tree_budget=server.tree_budget, block_size=server.block_size
+        )
+        self._judged = judged_of(server.arguments, server.version)
+        coupled = server.arguments.get("enable_dp_attention")
+        self._coupled = coupled if isinstance(coupled, bool) else None
+        if identity == self._identity:
+            return False
+        self._identity = identity
+        self.refused = ()
+        if self._given is not None:
+            differences = self._given.matches(identity)
+            self.refused = tuple(difference.sentence() for difference in differences)
+        recalled = self._recall(identity) if self._recall is not None else None
+        if recalled is not None:
+            self._learner = recalled
+        else:
+            self._learner = Learner(
+                name=key_of(identity),
+                identity=identity,
+                judged=dict(self._judged),
+                graph_sizes=server.graph_sizes,
+                coupled=self._coupled,
+            )
+        return True
+
+    def see(self, sample: Sample, *, suspicious: bool) -> bool:
+        """Takes a sample to learn from; True when what has been learned should be saved."""
+        return self._learner.see(sample, suspicious)
+
+    def profiles(self) -> list[Profile]:
+        """The profiles that may speak for this service, in order of precedence."""
+        found: list[Profile] = []
+        if self._given is not None and not self.refused:
+            found.append(self._given)
+        if self._learner.profile is not None:
+            found.append(self._learner.profile)
+        if self._identity.model is not None:
+            found += [profile for profile in self._built_in if not profile.matches(self._identity)]
+        return found
+
+    def profile_at(self, batch: float, total_context: float) -> Profile | None:
+        """The profile that speaks for a load: the first that covers it, else the first that there is."""
+        known = self.profiles()
+        return next((profile for profile in known if profile.covers(batch, total_context)), known[0] if known else None)
+
+    def load_of(self, samples: Sequence[Sample]) -> list[tuple[float, float] | None]:
+        """Batch and total context that each sample's step had to carry: the largest among ranks that step together."""
+        own = [
+            (s.mean_batch or float(s.batch), float(s.total_context_tokens))
+            if s.batch and s.total_context_tokens is not None
+            else None
+            for s in samples
+        ]
+        if self._coupled is False or len(samples) < 2:
+            return list(own)
+        known = [load for load in own if load is not None]
+        if not known:
+            return list(own)
+        shared = (max(batch for batch, _ in known), max(total for _, total in known))
+        return [shared if load is not None else None for load in own]
+
+    def judge(self, samples: Sequence[Sample]) -> Judged:
+        """Compares the newest samples of all live ranks with the model.
+
+        Args:
+            samples: one per busy rank, of one instant.
+        """
+        if not samples:
+            return Judged(expected=None, ratio=None, profile=None, covered=False, reason="nothing runs")
+        loads = self.load_of(samples)
+        first = next((load for load in loads if load is not None), None)
+        if first is None:
+            return self._nothing("the log does not tell the context of the running requests")
+        profile = self.profile_at(*first)
+        if profile is None:
+            reason = self._learner.reason(max(1, round(first[0])), first[1])
+            return self._nothing(reason)
+        rate = low = high = step = 0.0
+        measured: float | None = 0.0
+        covered = True
+        for sample, load in zip(samples, loads, strict=True):
+            if load is None or sample.batch is None or sample.total_context_tokens is None:
+                return self._nothing("the log does not tell the context of all running requests")
+            found = expected_now(
+                profile,
+                batch=sample.batch,
+                total_context=sample.total_context_tokens,
+                accept_length=ONE_TOKEN if sample.accept_length is None else sample.accept_length,
+                shared=load,
+            )
+            scale = sample.mean_batch / sample.batch if sample.mean_batch else 1.0
+            rate, low, high = rate + scale * found.tokens_per_second, low + scale * found.low, high + scale * found.high
+            step = max(step, found.step_seconds)
+            covered = covered and not found.extrapolated
+            throughput = sample.throughput
+            measured = None if measured is None or throughput is None else measured + throughput
+        expected = Expected(
+            profile=profile.name,
+            tokens_per_second=rate,
+            low=low,
+            high=high,
+            step_seconds=step,
+            extrapolated=not covered,
+        )
+        reason = "" if covered else self._outside(profile, first)
+        return Judged(
+            expected=expected,
+            ratio=measured / rate if measured is not None and rate > 0 else None,
+            profile=profile,
+            covered=covered,
+            reason=reason,
+        )
+
+    def _nothing(self, reason: str) -> Judged:
+        if self.refused:
+            reason = f"the given profile is of another service ({self.refused[0]}); {reason}"
+        return Judged(expected=None, ratio=None, profile=None, covered=False, reason=reason)
+
+    def _outside(self, profile: Profile, load: tuple[float, float]) -> str:
+        if profile is self._learner.profile:
+            return f"outside evidence: {self._learner.reason(max(1, round(load[0])), load[1])}"
+        return f"outside the evidence of {profile.name}"
+
+    def model(self, now: Now, judged: Judged) -> ModelView | None:
+        """The model in force as it is shown, its curve at the present batch."""
+        profile = judged.profile
+        if profile is None:
+            return None
+        batch = now.batch or 1
+        total = float(now.total_context_tokens or 0)
+        reach = max([total, *(region.total_context[1] for region in profile.evidence.regions)])
+        band = profile.band()
+        curve = []
+        for i in range(CURVE_POINTS):
+            at = reach * CURVE_REACH * i / (CURVE_POINTS - 1)
+            step = profile.step_time.seconds(batch, at)
+            curve.append(
+                CurvePoint(
+                    total_context_tokens=at,
+                    step_seconds=step,
+                    low=step / band.high,
+                    high=step / band.low,
+                    covered=profile.covers(batch, at),
+                )
+            )
+        accept = profile.accept_curve(OVERALL)
+        point = accept.at(now.context_tokens) if accept is not None and now.context_tokens else None
+        learned = profile is self._learner.profile
+        differences = [] if learned else [d.sentence() for d in profile.matches(self._identity, self._judged)]
+        return ModelView(
+            profile=profile.name,
+            calibrated=profile.calibrated,
+            learned=learned,
+            samples=profile.evidence.samples,
+            settled=self._learner.coverage().settled if learned else 0,
+            fit_error=profile.fit_error,
+            batch=batch,
+            curve=tuple(curve),
+            accept_low=point.p10 if point is not None else None,
+            accept_median=point.p50 if point is not None else None,
+            accept_high=point.p90 if point is not None else None,
+            differences=tuple(differences),
+        )
+
+
+def reference_view(profile: Profile | None) -> ReferenceView | None:
+    """The remembered conditions of a profile, its first reference."""
+    if profile is None or not profile.references:
+        return None
+    reference = profile.references[0]
+    return ReferenceView(
+        label=reference.label,
+        tokens_per_second=reference.tokens_per_second,
+        context_tokens=reference.context,
+        batch=reference.batch,
+        accept_length=reference.accept,
+        inferred=reference.inferred,
+    )
+
+
+def factor_view(profile: Profile | None, now: Now) -> FactorView | None:
+    """Measured over reference at this instant, split; None without a reference or without a reading."""
+    if profile is None or not profile.references:
+        return None
+    if now.throughput is None or not now.batch or now.context_tokens is None:
+        return None
+    load = Load(
+        batch=now.batch,
+        begin_context=now.context_tokens,
+        end_context=now.context_tokens,
+        accept_length=now.accept_length,
+    )
+    factors: Factors = factor_split(profile, profile.references[0], load, now.throughput)
+    return FactorView(
+        accept_length=factors.accept_length,
+        context=factors.context,
+        batch=factors.batch,
+        idle=factors.idle,
+        unexplained=factors.unexplained,
+        unexplained_offset=factors.unexplained_offset,
+        unexplained_slope=factors.unexplained_slope,
+    )

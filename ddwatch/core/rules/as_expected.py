@@ -1,0 +1,22 @@
+"""As expected: the step takes what this batch and context should cost, or less."""
+
+from ddwatch.core.rules.situation import Situation
+from ddwatch.core.snapshot import Verdict
+
+
+def judge(situation: Situation) -> Verdict | None:
+    """Holds where the model may judge and no rule before it accuses; being faster is never held against a service."""
+    judged = situation.judged
+    expected, ratio = judged.expected, judged.ratio
+    if expected is None or not judged.covered:
+        return None
+    evidence: dict[str, float | int | str | None] = {
+        "expected_tokens_per_second": expected.tokens_per_second,
+        "ratio": ratio,
+        "profile": expected.profile,
+    }
+    if ratio is None:
+        sentence = "as expected so far; the newest sample is mixed and not compared"
+    else:
+        sentence = f"the step takes what this batch and context should cost (ratio {ratio:.2f})"
+    return Verdict(name="as-expected", severity="ok", since=situation.started_at, sentence=sentence, evidence=evidence)

@@ -1,0 +1,113 @@
+"""Keeps what each source has delivered, lost and failed to read, and tells its events."""
+
+from collections import deque
+
+from msgspec.structs import replace
+
+from ddwatch.core.history import EventLog
+from ddwatch.core.records import Gap, LinesSeen, Rotation, SourceFault, SourceUp, Unread
+from ddwatch.core.snapshot import SourceView, UnreadExample
+from ddwatch.core.tallies import Count
+
+UNREAD_EXAMPLES = 5
+HEADS_SECONDS = 60.0
+"""The stretch over which unread lines are weighed against read ones."""
+HEADS_KEPT = 4096
+UNREAD_EVENT_SECONDS = 300.0
+
+
+class SourceBook:
+    """The sources of one watch."""
+
+    def __init__(self, events: EventLog, count: Count) -> None:
+        self._events = events
+        self._count = count
+        self._views: dict[str, SourceView] = {}
+        self._heads: deque[tuple[float, bool]] = deque(maxlen=HEADS_KEPT)
+        self.examples: deque[UnreadExample] = deque(maxlen=UNREAD_EXAMPLES)
+
+    def views(self) -> tuple[SourceView, ...]:
+        """All sources in the order in which they appeared."""
+        return tuple(self._views.values())
+
+    def lines(self) -> int:
+        """Physical lines read from all sources."""
+        return sum(view.lines for view in self._views.values())
+
+    def any_up(self) -> bool:
+        """Whether some source delivers."""
+        return any(view.state == "up" for view in self._views.values())
+
+    def head(self, at: float, *, read: bool) -> None:
+        """Notes a batch line, read or not."""
+        self._heads.append((at, read))
+
+    def recent_heads(self, now: float) -> tuple[int, int]:
+        """Batch lines of the last minute, and those of them that could not be read."""
+        while self._heads and self._heads[0][0] < now - HEADS_SECONDS:
+            self._heads.popleft()
+        return len(self._heads), sum(1 for _, read in self._heads if not read)
+
+    def _of(self, name: str) -> SourceView:
+        return self._views.get(name) or SourceView(name=name, state="waiting")
+
+    def unread(self, record: Unread, source: str) -> None:
+        """A batch line that could not be read."""
+        self.head(record.at, read=False)
+        self._count.lines_unread[source] = self._count.lines_unread.get(source, 0) + 1
+        known = self._of(source)
+        self._views[source] = replace(known, state="up", unread=known.unread + 1)
+        self.examples.append(UnreadExample(at=record.at, head=record.head, example=record.example))
+        self._events.incident(
+            f"unread {record.head}",
+            record.at,
+            "unread",
+            "notice",
+            f"a {record.head} line could not be read: {record.example}",
+            within=UNREAD_EVENT_SECONDS,
+        )
+
+    def gap(self, record: Gap) -> None:
+        """Lines were lost."""
+        self._count.gaps[record.source] = self._count.gaps.get(record.source, 0) + 1
+        known = self._of(record.source)
+        self._views[record.source] = replace(known, gaps=known.gaps + 1)
+        self._events.add(record.at, "gap", "notice", record.detail)
+
+    def rotation(self, record: Rotation) -> None:
+        """A file was rotated without loss."""
+        self._count.rotations[record.source] = self._count.rotations.get(record.source, 0) + 1
+        known = self._of(record.source)
+        self._views[record.source] = replace(known, rotations=known.rotations + 1)
+        self._events.add(record.at, "rotation", "ok", record.detail)
+
+    def fault(self, record: SourceFault) -> bool:
+        """A source cannot deliver; True when it has just been lost and no other delivers."""
+        known = self._of(record.source)
+        state = "waiting" if record.waiting and known.state == "waiting" else "lost"
+        if (known.state, known.detail) == (state, record.reason):
+            return False
+        self._views[record.source] = replace(known, state=state, detail=record.reason)
+        if state == "lost":
+            self._events.add(record.at, "source", "notice", f"{record.source}: {record.reason}")
+        return state == "lost" and not self.any_up()
+
+    def up(self, record: SourceUp) -> None:
+        """A source delivers (again)."""
+        known = self._of(record.source)
+        self._views[record.source] = replace(known, state="up", detail=record.detail, last_at=record.at)
+        if known.state == "lost":
+            self._events.add(record.at, "source", "ok", f"{record.source} is back")
+
+    def lines_seen(self, record: LinesSeen) -> None:
+        """A source delivered lines."""
+        self._count.lines_read[record.source] = self._count.lines_read.get(record.source, 0) + record.lines
+        known = self._of(record.source)
+        detail = known.detail if known.state == "up" else ""
+        self._views[record.source] = replace(
+            known, state="up", detail=detail, last_at=record.at, lines=known.lines + record.lines
+        )
+
+    def answered(self, source: str, at: float) -> None:
+        """A source that has no lines answered."""
+        self._views[source] = replace(self._of(source), state="up", last_at=at)

@@ -1,0 +1,217 @@
+"""The right model is in force, it says why it cannot judge, and it never accuses outside its evidence."""
+
+import pytest
+
+from ddwatch.core.expectation.identity import Identity
+from ddwatch.core.expectation.learning import SETTLING, Learner
+from ddwatch.core.expectation.profile import Profile
+from ddwatch.core.expectation.profile_text import read_profile
+from ddwatch.core.expecting import Expecting, factor_view, reference_view
+from ddwatch.core.monitor import Monitor
+from ddwatch.core.records import Record, ServerReady
+from ddwatch.core.snapshot import Now, Sample, ServerView, Snapshot
+from ddwatch.profiles.shelf import FOUNDING, built_in_text
+from tests.core.lines import decode, prefill, start
+
+
+def founding() -> Profile:
+    profile = read_profile(built_in_text(FOUNDING))
+    assert isinstance(profile, Profile)
+    return profile
+
+
+KIMI = ServerView(
+    model="kimi",
+    arguments={"model_path": "moonshotai/Kimi-K2.6", "speculative_algorithm": "DDTREE", "tp_size": 8},
+)
+OTHER = ServerView(model="llama", arguments={"model_path": "meta/Llama-4", "speculative_algorithm": "EAGLE"})
+
+
+def sample(total: int = 3000, step: float = 0.064, batch: int = 1, dp: int | None = None, at: float = 0.0) -> Sample:
+    return Sample(
+        at=at,
+        dp_rank=dp,
+        batch=batch,
+        total_context_tokens=total,
+        context_tokens=total / batch,
+        accept_length=2.9,
+        throughput=batch * 2.9 / step,
+        step_seconds=step,
+    )
+
+
+def test_without_any_model_it_says_what_is_needed() -> None:
+    judged = Expecting().judge([sample()])
+    assert judged.expected is None
+    assert judged.ratio is None
+    assert f"need {SETTLING}" in judged.reason
+    assert Expecting().judge([]).reason == "nothing runs"
+
+
+def test_a_built_in_profile_speaks_only_for_its_own_service() -> None:
+    expecting = Expecting(built_in=[founding()])
+    assert expecting.judge([sample()]).expected is None
+    assert expecting.identify(KIMI)
+    assert not expecting.identify(KIMI)
+    judged = expecting.judge([sample()])
+    assert judged.expected is not None
+    assert judged.ratio == pytest.approx(judged.expected.step_seconds / 0.064)
+    assert judged.covered
+    assert expecting.identify(OTHER)
+    assert expecting.judge([sample()]).expected is None
+
+
+def test_a_given_profile_of_another_service_is_refused_with_the_difference() -> None:
+    expecting = Expecting(given=founding())
+    expecting.identify(OTHER)
+    judged = expecting.judge([sample()])
+    assert judged.expected is None
+    assert "another service" in judged.reason
+    assert "model" in expecting.refused[0]
+
+
+def test_outside_the_evidence_it_may_predict_but_says_so() -> None:
+    expecting = Expecting(given=founding())
+    judged = expecting.judge([sample(total=60_000)])
+    assert judged.expected is not None
+    assert judged.expected.extrapolated
+    assert not judged.covered
+    assert "outside the evidence" in judged.reason
+
+
+def test_an_unknown_context_cannot_be_judged() -> None:
+    blind = Sample(at=0.0, batch=1, accept_length=3.0, throughput=90.0, step_seconds=0.03)
+    assert "context" in Expecting(given=founding()).judge([blind]).reason
+    ranks = [sample(dp=0), Sample(at=0.0, dp_rank=1, batch=1)]
+    assert "all running requests" in Expecting(given=founding()).judge(ranks).reason
+
+
+def test_ranks_that_step_together_carry_the_largest_load() -> None:
+    expecting = Expecting(given=founding())
+    ranks = [sample(total=1000, dp=0), sample(total=3000, dp=1)]
+    judged = expecting.judge(ranks)
+    assert judged.expected is not None
+    step = founding().step_time.seconds(1, 3000)
+    assert judged.expected.step_seconds == pytest.approx(step)
+    assert judged.expected.tokens_per_second == pytest.approx(2 * 2.9 / step)
+    apart = Expecting(given=founding())
+    apart.identify(
+        ServerView(arguments={"enable_dp_attention": False, "dp_size": 2, "model_path": "moonshotai/Kimi-K2.6"})
+    )
+    alone = apart.judge(ranks).expected
+    assert alone is not None
+    assert alone.tokens_per_second > judged.expected.tokens_per_second
+
+
+def test_what_was_learned_before_is_recalled_by_identity() -> None:
+    asked: list[Identity] = []
+    kept = Learner(name="kept")
+
+    def recall(identity: Identity) -> Learner | None:
+        asked.append(identity)
+        return kept if identity.model == "moonshotai/Kimi-K2.6" else None
+
+    expecting = Expecting(recall=recall)
+    expecting.identify(KIMI)
+    assert expecting.learner is kept
+    expecting.identify(OTHER)
+    assert expecting.learner is not kept
+    assert len(asked) == 2
+
+
+def test_the_model_is_shown_with_its_curve_and_its_accept_range() -> None:
+    expecting = Expecting(given=founding())
+    judged = expecting.judge([sample()])
+    now = Now(batch=1, context_tokens=3000.0, total_context_tokens=3000, throughput=45.0, accept_length=2.9)
+    model = expecting.model(now, judged)
+    assert model is not None
+    assert (model.calibrated, model.learned, model.batch) == (False, False, 1)
+    steps = [point.step_seconds for point in model.curve]
+    assert steps == sorted(steps)
+    assert {point.covered for point in model.curve} == {True, False}
+    assert all(point.low <= point.step_seconds <= point.high for point in model.curve)
+    assert expecting.model(now, Expecting().judge([])) is None
+
+
+def test_the_factors_multiply_to_measured_over_reference() -> None:
+    profile = founding()
+    now = Now(batch=1, context_tokens=4600.0, total_context_tokens=4600, throughput=32.2, accept_length=2.9)
+    factors = factor_view(profile, now)
+    reference = reference_view(profile)
+    assert factors is not None
+    assert reference is not None
+    assert factors.accept_length == pytest.approx(2.9 / 7.4)
+    product = 1.0
+    for value in (factors.accept_length, factors.context, factors.batch, factors.unexplained):
+        assert value is not None
+        product *= value
+    assert product == pytest.approx(32.2 / reference.tokens_per_second)
+    assert factor_view(profile, Now()) is None
+    assert factor_view(None, now) is None
+    assert reference_view(None) is None
+
+
+def told(*records: Record, expecting: Expecting, until: float) -> Snapshot:
+    monitor = Monitor(started_at=0.0, expecting=expecting)
+    for record in records:
+        monitor.accept(record)
+        monitor.at(max(record.at, 0.0))
+    return monitor.at(until)
+
+
+def steady(step: float, tokens: int = 3000, count: int = 60, begin: float = 0.0) -> list[Record]:
+    return [decode(begin + i * 0.25, tokens=tokens + 3 * i, accept=2.9, step=step) for i in range(count)]
+
+
+def test_a_service_at_the_speed_of_its_model_is_as_expected_with_its_numbers() -> None:
+    snapshot = told(*steady(0.065), expecting=Expecting(given=founding()), until=15.0)
+    assert snapshot.verdict.name == "as-expected"
+    assert snapshot.ratio == pytest.approx(1.0, abs=0.05)
+    assert snapshot.expected is not None
+    assert snapshot.expected.low < snapshot.expected.tokens_per_second < snapshot.expected.high
+    assert snapshot.factors is not None
+    assert snapshot.reference is not None
+    assert snapshot.model is not None
+
+
+def test_an_uncalibrated_profile_never_accuses() -> None:
+    snapshot = told(*steady(0.130), expecting=Expecting(given=founding()), until=15.0)
+    assert snapshot.verdict.name == "learning"
+    assert "not calibrated" in snapshot.verdict.sentence
+
+
+def test_a_contaminated_reading_has_no_ratio() -> None:
+    records = [*steady(0.065), prefill(15.1, running=1), decode(15.2, tokens=3300, accept=2.9, step=0.4)]
+    monitor = Monitor(started_at=0.0, expecting=Expecting(given=founding()))
+    for record in records:
+        monitor.accept(record)
+    later = monitor.at(30.0)
+    assert later.ratio is None
+    assert later.factors is None
+
+
+def test_a_load_that_was_never_seen_is_learned_and_then_judged() -> None:
+    monitor = Monitor(started_at=0.0)
+    monitor.accept(start(-9.0, model_path="a/b", tp_size=8))
+    monitor.accept(ServerReady(at=-1.0))
+    saved = 0
+    for record in steady(0.065, count=200):
+        monitor.accept(record)
+        monitor.at(record.at)
+        saved += monitor.learner() is not None
+    snapshot = monitor.at(50.5)
+    assert snapshot.verdict.name == "as-expected"
+    assert snapshot.model is not None
+    assert snapshot.model.learned
+    assert saved > 0
+    assert monitor.learner() is None
+    assert [p.expected_throughput for p in monitor.history().points if p.state == "data"][-1] is not None
+
+
+def test_another_setup_after_a_restart_is_judged_by_its_own_profile() -> None:
+    monitor = Monitor(started_at=0.0, expecting=Expecting(given=founding()))
+    monitor.accept(start(0.0, model_path="moonshotai/Kimi-K2.6"))
+    monitor.accept(start(100.0, model_path="meta/Llama-4"))
+    texts = [event.text for event in monitor.history().events if event.kind == "arguments"]
+    assert any("another setup" in text for text in texts)
+    assert any("the given profile is of another service" in text for text in texts)
