@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from ddwatch_sidecar import cli
 
 from ddwatch import __version__
 from ddwatch.core import wire
@@ -267,11 +268,26 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
         (("--token", "x"), 64, "unrecognized arguments: --token x"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(words: tuple[str, ...], code: int, says: str) -> None:
-    result = run(*words)
+def test_what_cannot_be_done_is_one_sentence(
+    words: tuple[str, ...], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        left_with: int | str | None = cli.run(words, {})
+    except SystemExit as left:
+        left_with = left.code
+    shown = capsys.readouterr()
 
-    assert (result.returncode, result.stdout) == (code, "")
-    assert says in result.stderr and result.stderr.count("\n") == 1 and result.stderr.startswith("ddwatch-sidecar: ")
+    assert (left_with, shown.out) == (code, "")
+    assert says in shown.err and shown.err.count("\n") == 1 and shown.err.startswith("ddwatch-sidecar: ")
+
+
+def test_a_process_ends_with_that_sentence_and_code() -> None:
+    result = run()
+
+    assert (result.returncode, result.stdout) == (64, "")
+    assert result.stderr == (
+        "ddwatch-sidecar: there is nothing to read: give --log PATH, or --log - for standard input\n"
+    )
 
 
 def test_a_port_in_use_is_one_sentence() -> None:
