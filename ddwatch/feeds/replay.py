@@ -267,6 +267,7 @@ class ReplayFeed:
         duration: float | None = None,
         start: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], None] | None = None,
     ) -> None:
         """Prepares a replay.
 
@@ -282,6 +283,7 @@ class ReplayFeed:
             duration: seconds that the log lasts, where known.
             start: seconds of the log to skip at first.
             clock: monotonic seconds.
+            rest: waits between two frames; by default until the time is over or something is asked for.
         """
         self._open = open_lines
         self._origin = origin
@@ -291,6 +293,7 @@ class ReplayFeed:
         self._version = version
         self._clock = clock
         self._head = Head(speed, can_rewind, duration)
+        self._rest = rest or self._head.rest
         self._history = History()
         self._seq = 0
         self._last: Frame | None = None
@@ -341,15 +344,18 @@ class ReplayFeed:
                 target = deck.started_at + wanted
             now = self._clock()
             passed, before = now - before, now
-            if target is None:
-                busy = self._play(deck, None if head.paused else self._goal(deck, passed))
-            else:
-                busy = self._play(deck, target)
-                target = target if busy else None
+            goal = target if target is not None else None if head.paused else self._goal(deck, passed)
+            try:
+                busy = self._play(deck, goal)
+            except CommandFailed:
+                # Damaged from here on: what was read up to here is still shown.
+                yield self._frame(deck)
+                raise
+            target = target if busy else None
             head.reached(deck.now - deck.started_at)
             yield self._frame(deck) if target is None or self._last is None else self._last
             if not busy:
-                head.rest(FRAME_SECONDS)
+                self._rest(FRAME_SECONDS)
         return None
 
     def _goal(self, deck: Deck, passed: float) -> float:
