@@ -111,7 +111,7 @@ class LogLines:
     def __init__(self, name: str, stream: BinaryIO, *, close: bool) -> None:
         self.name = name
         self.count = 0
-        """Lines handed out so far."""
+        """Lines found so far."""
         self.cut = 0
         """Lines so far whose end was dropped, because they were longer than 64 KiB."""
         self.before_read: Callable[[], None] = lambda: None
@@ -135,16 +135,17 @@ class LogLines:
             lines[0] = tail + lines[0]
             # One byte beyond the limit remembers that the line was longer.
             tail = lines.pop()[: LINE_LIMIT + 1]
-            for line in lines:
-                self.count += 1
-                yield self.count, line if len(line) <= LINE_LIMIT else self._shortened(line)
+            yield from self._numbered(lines)
         if tail:
-            self.count += 1
-            yield self.count, tail if len(tail) <= LINE_LIMIT else self._shortened(tail)
+            yield from self._numbered([tail])
 
-    def _shortened(self, line: bytes) -> bytes:
-        self.cut += 1
-        return line[:LINE_LIMIT]
+    def _numbered(self, lines: list[bytes]) -> Iterator[tuple[int, bytes]]:
+        first = self.count + 1
+        self.count += len(lines)
+        if lines and max(map(len, lines)) > LINE_LIMIT:
+            self.cut += sum(len(line) > LINE_LIMIT for line in lines)
+            lines = [line[:LINE_LIMIT] for line in lines]
+        return enumerate(lines, first)
 
     def _chunks(self) -> Iterator[bytes]:
         """The bytes of the text, checked to be text at its beginning."""

@@ -15,7 +15,7 @@ def segments(text: str) -> list[str]:
 
     A carriage return or a closing bracket only separates behind a bar: in any other line it is part of the message.
     """
-    if "\r" not in text and ("%" not in text and "it [" not in text):
+    if "\r" not in text and "%|" not in text and "it [" not in text and "Completed |" not in text:
         return [text]
     pieces: list[str] = []
     rest = text

@@ -14,7 +14,6 @@ EXTRA_LIMIT = 24
 
 REPEATED = re.compile(r" *\[repeated (\d+x)[^\]]{0,40}\] *$")
 """Ray's note that equal lines of other ranks are hidden."""
-SEPARATOR = re.compile(r", *(?![^(\[]{0,60}[)\]])|; ")
 INNER_STOP = re.compile(r"\. +(?=[^:]+: )")
 """The full stop between two fields: `#running-req: 4. gen throughput (token/s): 212.40`."""
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -31,8 +30,8 @@ def tokenise(body: str) -> Fields:
     for piece in body.split(","):
         key, colon, value = piece.partition(": ")
         if not colon:
-            key, colon, value = piece.rpartition(":") if piece.rstrip().endswith(":") else (piece, "", "")
-            if not colon:
+            key, colon, value = piece.rstrip().partition(":")
+            if not colon or value:
                 continue
         if ": " in value and (stop := INNER_STOP.search(value)) is not None:
             fields.append((key.strip(" .…"), value[: stop.start()].strip()))
@@ -42,7 +41,7 @@ def tokenise(body: str) -> Fields:
 
 
 def number(value: str) -> float | None:
-    """The number that a value begins with; None for `nan`, infinities, fractions and anything else.
+    """The number that a value begins with; None for `nan`, infinities and other stated absences.
 
     Raises ValueError when the value is neither a number nor a stated absence of one.
     """
@@ -51,8 +50,8 @@ def number(value: str) -> float | None:
         if value.rstrip("%").lower() in ABSENT:
             return None
         raise ValueError(value)
-    rest = value[found.end() :]
-    if rest and rest[0] not in "% …":
+    end = found.end()
+    if end < len(value) and value[end] not in "% …":
         raise ValueError(value)
     result = float(found[0])
     return result if -1e18 < result < 1e18 else None
@@ -63,6 +62,8 @@ ABSENT = frozenset({"nan", "inf", "-inf", "none", "n/a", "-"})
 
 def whole(value: str) -> int | None:
     """Like `number`, for counts."""
+    if len(value) < 16 and value.isdecimal() and value.isascii():
+        return int(value)
     result = number(value)
     return None if result is None else int(result)
 

@@ -32,11 +32,11 @@ class Placement:
         "_clocks",
         "_minutes",
         "_offset",
-        "_placed",
-        "_placed_at",
         "_zone",
         "interval",
         "last",
+        "placed",
+        "placed_at",
         "stamped",
     )
 
@@ -45,8 +45,9 @@ class Placement:
         self._base = base
         self._minutes: dict[str, float] = {}
         self._offset = 0.0
-        self._placed: str | None = None
-        self._placed_at = base
+        self.placed: str | None = None
+        """The stamp that was placed last, while nothing else has been placed since; `placed_at` is where."""
+        self.placed_at = base
         self._clocks: dict[Rank, _Window] = {}
         self.last = base
         """Newest place so far."""
@@ -60,10 +61,10 @@ class Placement:
 
     def stamp(self, stamp: str) -> float:
         """Places a stamp as records carry it; one that is no valid time stays where the last line was."""
-        if stamp == self._placed:
-            return self._placed_at
+        if stamp == self.placed:
+            return self.placed_at
         at = self._stamp(stamp)
-        self._placed, self._placed_at = stamp, at
+        self.placed, self.placed_at = stamp, at
         return at
 
     def _stamp(self, stamp: str) -> float:
@@ -82,7 +83,7 @@ class Placement:
 
     def _settle(self, seconds: float) -> float:
         """Continues the timeline across a clock that was set back; takes the stamp itself wherever it can."""
-        self._placed = None
+        self.placed = None
         if not self.stamped:
             self.stamped = True
             self.last = seconds

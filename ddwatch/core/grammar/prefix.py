@@ -48,9 +48,8 @@ KERNEL_TIME = re.compile(r"\[[A-Z][a-z]{2} ([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d
 
 RAY = re.compile(r"\(([A-Za-z_][\w.:]{0,63} (?:pid|PID)=\d{1,10}(?:, ip=[\w.:]{1,64})?)\) ?")
 COMPOSE = re.compile(r"([A-Za-z0-9][\w.-]{0,63}) *\| ?")
-PODMAN = re.compile(r"\[([A-Za-z0-9][\w.-]{0,63})\] *\| ?")
-POD = re.compile(r"\[(pod/[\w.-]{1,128}/[\w.-]{1,64})\] ")
-ENGINES = (RAY, COMPOSE, PODMAN, POD)
+BRACKETED = re.compile(r"\[((?=[^\]]*\] *\|)[A-Za-z0-9][\w.-]{0,63}|pod/[\w.-]{1,128}/[\w.-]{1,64})\] *(?:\| ?)?")
+"""Podman's `[name] | `, and `kubectl logs --prefix`."""
 
 RANKS = {"DP": "dp", "TP": "tp", "PP": "pp", "EP": "ep"}
 
@@ -141,32 +140,48 @@ class Scan:
         for _ in range(4):
             while self.text.startswith((" ", "\t"), self.position):
                 self.position += 1
-            for pattern in ENGINES:
-                if (found := self.take(pattern)) is not None:
-                    self.engine = clean(found[1], 100)
-                    break
+            first = self.text[self.position : self.position + 1]
+            if first == "(":
+                named = self.take(RAY)
+            elif first == "[":
+                named = self.take(BRACKETED) if "] " in self.text[self.position : self.position + 200] else None
             else:
-                if (found := self.take(ZONED_STAMP)) is not None:
-                    self.outer = zoned_epoch(found[0].rstrip())
-                    if self.outer is None:
-                        continue
-                    self.stamp = stamp_of(found[1], found[2])
-                    self.take(HOST)
-                elif (found := self.take(SYSLOG)) is not None:
-                    self.stamp = found[1]
-                elif (found := self.take(JOURNAL_FULL)) is not None:
-                    self.stamp = stamp_of(found[1], found[2])
-                else:
-                    return
+                named = self.take(COMPOSE) if "|" in self.text[self.position : self.position + 100] else None
+            if named is not None:
+                self.engine = clean(named[1], 100)
+            elif not self.journals(first):
+                return
+
+    def journals(self, first: str) -> bool:
+        """Consumes a time that a container runtime or a journal put there, and who spoke."""
+        if first.isdigit():
+            found = self.take(ZONED_STAMP)
+            if found is None:
+                return False
+            self.outer = zoned_epoch(found[0].rstrip())
+            if self.outer is not None:
+                self.stamp = stamp_of(found[1], found[2])
+                self.take(HOST)
+            return True
+        if not first.isupper():
+            return False
+        if (found := self.take(SYSLOG)) is not None:
+            self.stamp = found[1]
+            return True
+        if (found := self.take(JOURNAL_FULL)) is not None:
+            self.stamp = stamp_of(found[1], found[2])
+            return True
+        return False
 
     def loggers(self) -> None:
         """Consumes what a logger put before its message."""
-        if self.take(KERNEL) is not None:
-            return
-        if (found := self.take(KERNEL_TIME)) is not None:
-            self.stamp = found[1]
-            return
-        if (found := self.take(LOST_BRACKET)) is not None:
+        if self.text.startswith("[", self.position):
+            if self.take(KERNEL) is not None:
+                return
+            if (found := self.take(KERNEL_TIME)) is not None:
+                self.stamp = found[1]
+                return
+        elif (found := self.take(LOST_BRACKET)) is not None:
             if found[2]:
                 self.stamp = stamp_of(found[1], found[2])
             for word in found[3].split():
@@ -176,14 +191,20 @@ class Scan:
             self.own = True
             return
         for _ in range(6):
-            if (found := self.take(BARE_STAMP)) is not None:
+            first = self.text[self.position : self.position + 1]
+            if first == "[":
+                if not self.bracket():
+                    return
+            elif first.isdigit():
+                if (found := self.take(BARE_STAMP)) is None:
+                    return
                 self.stamp = stamp_of(found[1], found[2])
                 self.own = True
                 self.take(NAME)
-            elif self.take(LEVEL) is not None:
+            elif first.isupper() and self.take(LEVEL) is not None:
                 self.own = True
                 self.take(PID)
-            elif not self.bracket():
+            else:
                 return
 
 

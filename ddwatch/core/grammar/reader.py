@@ -122,7 +122,8 @@ class LogReader:
         rest = ""
         if form.name in BATCHES:
             text = text.partition("\r")[0]
-            glued = GLUED.search(text, 12)
+            # The forward counter may stand in brackets at the start.
+            glued = GLUED.search(text, 24) if "[" in text[24:] else None
             if glued is not None:
                 text, rest = text[: glued.start()], text[glued.start() :]
         at = self._place(prefix, line.outer)

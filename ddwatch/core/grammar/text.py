@@ -22,5 +22,7 @@ def decoded(line: bytes) -> str:
 
 def clean(text: str, limit: int) -> str:
     """Text that may reach a terminal: one line, at most `limit` characters."""
+    if len(text) <= limit and text.isprintable():
+        return text.strip()
     safe = UNSAFE.sub(" ", text[: 4 * limit]).strip()
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
