@@ -204,6 +204,7 @@ def piped(ended: Callable[[], bool]) -> LogLines:
 def screen(arguments: argparse.Namespace, zone: tzinfo | None, moment: Callable[[float], float] | None) -> int:
     """The real screen on the log."""
     from ddwatch.app import DDWatch
+    from ddwatch.commands.live import ending_on_signals
 
     log, stream = arguments.log, arguments.log == "-"
     if not sys.stdout.isatty() or (not stream and not sys.stdin.isatty()):
@@ -219,8 +220,10 @@ def screen(arguments: argparse.Namespace, zone: tzinfo | None, moment: Callable[
         duration = last - started_at if last is not None and last >= started_at else None
     elif moment is not None:
         raise CommandFailed("ddwatch replay: --from needs a file: a stream has no beginning to count from", Exit.USAGE)
+    # The keys must come from the terminal before the screen begins to listen to them.
+    pipe = piped(lambda: feed.closed) if stream else None
     feed = ReplayFeed(
-        (lambda: piped(lambda: feed.closed)) if stream else (lambda: open_log(log)),
+        lambda: open_log(log) if pipe is None else pipe,
         origin="standard input" if stream else shown(log),
         source=source_of(log),
         zone=zone,
@@ -232,5 +235,7 @@ def screen(arguments: argparse.Namespace, zone: tzinfo | None, moment: Callable[
         start=start,
     )
     here = zone or datetime.now().astimezone().tzinfo or timezone.utc
-    DDWatch(feed, zone=here, ascii_only=arguments.ascii).run()
-    return Exit.OK
+    app = DDWatch(feed, zone=here, ascii_only=arguments.ascii or None)
+    with ending_on_signals():
+        app.run()
+    return app.return_code or Exit.OK
