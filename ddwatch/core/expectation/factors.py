@@ -5,7 +5,6 @@ The order is a convention: with T not separable another order would give other s
 """
 
 from collections.abc import Sequence
-from math import log
 
 from msgspec import Struct
 
@@ -137,7 +136,7 @@ def split_unexplained(profile: Profile, samples: Sequence[Sample]) -> Split | No
     offset = slope = 0.0
     for _ in range(20):
         fitted = [max(expected + offset + slope * cost, 0.1 * expected) for cost, expected, _ in points]
-        residuals = [log(step / fit) for (_, _, step), fit in zip(points, fitted, strict=True)]
+        residuals = [step / fit - 1.0 for (_, _, step), fit in zip(points, fitted, strict=True)]
         tolerance = 1.345 * max(0.002, spread(residuals))
         weights = [
             huber_weight(residual, tolerance) / (fit * fit) for residual, fit in zip(residuals, fitted, strict=True)

@@ -6,6 +6,7 @@ import msgspec
 
 from ddwatch.core.expectation.pasted_text import Found, benchmark
 
+LARGEST = 1e300
 MOST_TABLES = 200
 """Nested objects that are looked at."""
 
@@ -58,7 +59,8 @@ def _number(table: Mapping[str, object], *names: str) -> float | None:
     for name in names:
         value = table.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
+            # An integer may be longer than any float.
+            return float(value) if abs(value) < LARGEST else LARGEST
     return None
 
 

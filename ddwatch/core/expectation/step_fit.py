@@ -191,7 +191,7 @@ def _solve(design: _Design, picked: Sequence[int], start: _Solution | None = Non
             base = 1.0 / (expected[index] * expected[index])
             if noise is not None:
                 variance = noise * noise
-                residual = log(design.steps[index] / expected[index])
+                residual = design.steps[index] / expected[index] - 1.0
                 tolerance = HUBER * (variance + design.roundings[index]) ** 0.5
                 base *= huber_weight(residual, tolerance) * variance / (variance + design.roundings[index])
             weights[index] = base
