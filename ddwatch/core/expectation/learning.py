@@ -67,6 +67,7 @@ class Learner:
         judged: dict[str, Scalar] | None = None,
         graph_sizes: tuple[int, ...] = (),
         coupled: bool | None = None,
+        most_cells: int = MOST_CELLS,
     ) -> None:
         self.name = name
         self.identity = identity if identity is not None else Identity()
@@ -75,6 +76,7 @@ class Learner:
         self.profile: Profile | None = None
         """What has been learned; None until the first cell has settled."""
         self._coupling = Coupling(coupled)
+        self._most_cells = most_cells
         self._pairs = Pairs()
         self._cells: dict[Bucket, list[Observation]] = {}
         self._settled: set[Bucket] = set()
@@ -102,7 +104,7 @@ class Learner:
             return changed
         cell = self._cells.get(where)
         if cell is None:
-            if len(self._cells) >= MOST_CELLS:
+            if len(self._cells) >= self._most_cells and not self._made_room():
                 return changed
             cell = self._cells[where] = []
         cell.append(item)
@@ -111,6 +113,14 @@ class Learner:
             return changed
         self._settled.add(where)
         self._refit()
+        return True
+
+    def _made_room(self) -> bool:
+        """Gives up the open cell that has seen least; False when all are settled."""
+        waiting = [where for where in self._cells if where not in self._settled]
+        if not waiting:
+            return False
+        del self._cells[min(waiting, key=lambda where: len(self._cells[where]))]
         return True
 
     def _redraw_accept(self) -> bool:
