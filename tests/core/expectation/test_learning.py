@@ -117,8 +117,8 @@ def test_a_state_of_another_version_is_refused_with_its_name() -> None:
 
 def test_the_number_of_cells_is_bounded_and_cells_seen_once_do_not_stand_in_the_way(service: World) -> None:
     learner = Learner(name="learned", most_cells=10)
-    for batch in range(1, 400):
-        learner.see(Sample(at=0.0, batch=batch, total_context_tokens=1000, step_seconds=0.05), False)
+    for index in range(30):
+        learner.see(Sample(at=0.0, batch=1, total_context_tokens=int(10 * 1.5**index), step_seconds=0.05), False)
     assert learner.coverage().open == 10
     teach(learner, service, 500.0, SETTLING)
     assert learner.covered(1, 500.0)
