@@ -1,12 +1,15 @@
 """Every story in this folder: the verdicts and events that it lists happen, and no others."""
 
+from math import isclose
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.scenarios.runner import SLACK, Played, Story, read_story
+from tests.scenarios.runner import Played, Story, read_story
 
+SLACK = 1.01
+"""Seconds by which an expectation may miss: the clock asks once a second."""
 STORIES = sorted(Path(__file__).parent.glob("*.toml"))
 
 
@@ -16,7 +19,7 @@ def told(found: list[tuple[float, str]]) -> str:
 
 def differences(story: Story, played: Played) -> list[str]:
     """Where a story and what came out of it differ; empty when it went as told."""
-    wrong = list(played.wrong)
+    wrong: list[str] = []
     wanted = [(change.at, change.verdict) for change in story.verdict]
     pairs = list(zip(wanted, played.verdicts, strict=False))
     if len(wanted) != len(played.verdicts) or any(w[1] != s[1] or abs(w[0] - s[0]) > SLACK for w, s in pairs):
@@ -34,6 +37,12 @@ def differences(story: Story, played: Played) -> list[str]:
         later = [s for s in played.samples if s.at >= played.start + flagged.at - 1e-6 and s.dp_rank == flagged.dp_rank]
         if not later or later[0].flags != flagged.flags:
             wrong.append(f"at {flagged.at:g} s the flags are {later[0].flags if later else 'no sample'}")
+    for shown in story.shown:
+        for name, seen in played.shown[shown.at].items():
+            given = getattr(shown, name)
+            close = isinstance(given, float) and isinstance(seen, float) and isclose(given, seen, rel_tol=0.02)
+            if given is not None and given != seen and not close:
+                wrong.append(f"at {shown.at:g} s {name} is {seen!r}, not {given!r}")
     clean = sum(sample.clean for sample in played.samples)
     if story.samples is not None and story.samples != len(played.samples):
         wrong.append(f"{len(played.samples)} samples, not {story.samples}")
@@ -60,6 +69,18 @@ def test_an_unknown_key_is_an_error(tmp_path: Path) -> None:
 def test_an_unlisted_verdict_fails(listed: list[dict[str, object]]) -> None:
     story = msgspec.convert({"story": "silence", "seconds": 5, "log": [], "verdict": listed}, Story)
     assert differences(story, Played(story))
+
+
+def test_a_wrong_figure_fails() -> None:
+    line = "Decode batch, #running-req: 1, #token: 50, gen throughput (token/s): 10.00, #queue-req: 0"
+    told_of = {"story": "x", "seconds": 2, "verdict": [{"at": 0, "verdict": "learning"}], "log": [{"line": line}]}
+    right = msgspec.convert({**told_of, "shown": [{"at": 1, "throughput": 10.1, "batch": 1}]}, Story)
+    wrong = msgspec.convert({**told_of, "shown": [{"at": 1, "throughput": 11.0, "batch": 2}]}, Story)
+    assert differences(right, Played(right)) == []
+    assert differences(wrong, Played(wrong)) == [
+        "at 1 s throughput is 10.0, not 11.0",
+        "at 1 s batch is 1, not 2",
+    ]
 
 
 def test_an_unlisted_event_and_a_wrong_flag_fail() -> None:
