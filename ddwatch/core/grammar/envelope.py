@@ -12,6 +12,10 @@ from ddwatch.core.grammar.prefix import zoned_epoch
 from ddwatch.core.grammar.text import LINE_LIMIT, clean
 
 CRI = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?::\w+)* ")
+DOCKER = re.compile(
+    rb'\{"log":"([^"\\\x00-\x1f]*)\\n","stream":"(stdout|stderr)","time":"([\d:T-]{19})(\.\d{1,9})?Z"\}\Z'
+)
+"""A whole line of docker json-file without any escape but its newline: read without a JSON decoder."""
 INSERTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ")
 """Some docker versions put the piece's time into the text of a continuation."""
 
@@ -57,15 +61,19 @@ class _Piece:
 class Envelopes:
     """Opens one stream's lines; keeps at most one unfinished line per standard stream."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_pieces", "_second", "_second_at")
 
     def __init__(self) -> None:
         self._pieces: dict[str, _Piece] = {}
+        self._second = b""
+        self._second_at: float | None = None
 
     def open(self, line: bytes, number: int | None) -> tuple[Opened, ...] | None:
         """The lines inside, none while a piece is missing, or None when this is no envelope."""
         first = line[:1]
         if first == b"{":
+            if not self._pieces and (docker := DOCKER.match(line)) is not None:
+                return (Opened(docker[1], self._docker_time(docker[3], docker[4]), None, number),)
             return self._json(line, number)
         if first.isdigit() and (cri := CRI.match(line)) is not None:
             text = line[cri.end() :].decode("utf-8", "replace")
@@ -84,6 +92,14 @@ class Envelopes:
         if wrapped.MESSAGE is not None and wrapped.realtime is not None:
             return self._journal(wrapped, number)
         return None
+
+    def _docker_time(self, second: bytes, fraction: bytes | None) -> float | None:
+        if second != self._second:
+            self._second = second
+            self._second_at = zoned_epoch(second.decode() + "Z")
+        if self._second_at is None or fraction is None:
+            return self._second_at
+        return self._second_at + float(fraction)
 
     def _join(self, stream: str, text: str, whole: bool, outer: float | None, number: int | None) -> tuple[Opened, ...]:
         piece = self._pieces.pop(stream, None)

@@ -9,7 +9,7 @@ COUNT = rb"(\d{1,15})"
 FRACTION = rb"([\d.]{3,17})"
 """Looser than a number: what `float` refuses is left to the general way."""
 GRAPH = rb"(?:, (?:cuda|cpu|npu|musa|hip|xpu) graph: (True|False))?"
-STAMPED = rb"\[([\d: -]{19})([A-Z\d ]{0,60})\] "
+STAMPED = rb"\[([\d: -]{19})((?: [A-Z\d ]{0,60})?)\] "
 """Looser than a stamp: whether it is one is asked when it changes."""
 STAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\Z")
 BARE = rb"()()"
@@ -134,11 +134,11 @@ UNCLAIMED = re.compile(
     + LEVELS.encode()
     + rb")|"
     + HEADS
-    + rb"))[^\x1b]*\Z"
+    + rb"))[^\x1b\x00]*\Z"
 )
 """Access lines, and stamped lines that no format claims."""
 BARE_UNCLAIMED = re.compile(
-    rb"(?:INFO:     \d{1,3}\.\d|[ \t]*(?:(?!" + HEADS + rb")[a-z\"'^~#<@*+=/_]|File \")[^|%\r\x1b]*\Z|[ \t]*\Z)"
+    rb"(?:INFO:     \d{1,3}\.\d|[ \t]*(?:(?!" + HEADS + rb")[a-z\"'^~#<@*+=/_]|File \")[^|%\r\x1b\x00]*\Z|[ \t]*\Z)"
 )
 """Access lines without stamp, most lines of tracebacks and of libraries that print, blank lines."""
 CARRIED = re.compile(

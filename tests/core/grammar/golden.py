@@ -41,3 +41,42 @@ def plain(record: Record) -> dict[str, Any]:
 def rendered(records: Iterable[Record]) -> str:
     """The text of an expected file."""
     return "".join(json.dumps(plain(record), ensure_ascii=False) + "\n" for record in records)
+
+
+class NeverStandard:
+    """Stands in for the short way: takes no line, so that the general way reads all."""
+
+    def read(self, *_: object) -> None:
+        """No line is standard."""
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+
+def general_reader(base: float = BASE) -> LogReader:
+    """A reader without the short way."""
+    reader = LogReader(None, base, KEY)
+    reader._standard = NeverStandard()  # type: ignore[assignment]
+    return reader
+
+
+def drain(reader: LogReader, lines: Iterable[bytes], arrived: float | None = None) -> list[Record]:
+    """All records of a stream through this reader."""
+    records: list[Record] = []
+    for number, line in enumerate(lines, 1):
+        records.extend(reader.read(line, None if arrived is None else arrived + number, number))
+    records.extend(reader.close())
+    return records
+
+
+def strings_of(value: object) -> Iterable[str]:
+    """Every string in a record, whatever its depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from strings_of(key)
+            yield from strings_of(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from strings_of(item)
