@@ -3,6 +3,9 @@
 import os
 import shutil
 from pathlib import Path
+from typing import TypeVar
+
+Writer = TypeVar("Writer", bound="LogWriter")
 
 
 class LogWriter:
@@ -13,7 +16,7 @@ class LogWriter:
         self._flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if append else 0)
         self._descriptor: int | None = None
 
-    def __enter__(self) -> "LogWriter":
+    def __enter__(self: Writer) -> Writer:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -82,10 +82,11 @@ def running(
     stdin: int | None = subprocess.DEVNULL,
     command: Sequence[str] = COMMAND,
     cwd: Path | None = None,
+    port: int = 0,
 ) -> Iterator[Sidecar]:
-    """A sidecar on a free port, killed at the end if it still runs."""
+    """A sidecar on a free port (or on this one), killed at the end if it still runs."""
     process = subprocess.Popen(
-        [*command, *words, "--port", "0", "--announce"],
+        [*command, *words, "--port", str(port), "--announce"],
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

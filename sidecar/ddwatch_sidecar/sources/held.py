@@ -48,7 +48,7 @@ class Held:
             return
 
     def untold(self, name: str) -> list[tuple[GapReason, str]]:
-        """Losses inside the file since the last call, each with a sentence; `name` is the path to show."""
+        """Losses inside the file since the last call, each with a sentence; `name` is the one to show."""
         lines = self.log.lines
         cut, nul = lines.cut_lines - self._cut_told, lines.nul_bytes - self._nul_told
         losses: list[tuple[GapReason, str]] = []

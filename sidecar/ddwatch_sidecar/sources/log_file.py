@@ -59,6 +59,8 @@ class LogFile:
         self.behind = False
         self._path = Path(path)
         self._shown = shown(path)
+        self._called = shown(self._path.name)
+        """The short name, for the event list of a narrow screen."""
         self._catch_up_bytes = catch_up_bytes
         self._head_bytes = head_bytes
         self._poll_bytes = poll_bytes
@@ -186,7 +188,7 @@ class LogFile:
     def _seam(self, log: OpenLog, place: Path, now: float) -> list[Item]:
         """What to tell between the newest file held and `log`, which follows it."""
         if self._broken_off:
-            return [self._gap(now, "replaced", f"{self._shown} is another file than before it could not be read")]
+            return [self._gap(now, "replaced", f"{self._called} is another file than before it could not be read")]
         if self._fresh_at is None:
             return []
         held = {file.log.identity for file in self._files} | {log.identity}
@@ -198,8 +200,8 @@ class LogFile:
             return [self._gap(now, "replaced" if deleted else "rotated", sentence)]
         if before is None:
             return []
-        target = "" if place == self._place else f" to {shown(place)}"
-        return [Rotation(at=now, source=self.name, detail=f"{self._shown} was rotated{target}; no line was lost")]
+        target = "" if place == self._place else f" to {shown(place.name)}"
+        return [Rotation(at=now, source=self.name, detail=f"{self._called} was rotated{target}; no line was lost")]
 
     # Reading
 
@@ -258,7 +260,7 @@ class LogFile:
         if log.at_skip:
             left_out = log.jump_skip()
             detail = (
-                f"{left_out / MIB:.1f} MiB in the middle of {self._shown} were skipped: it was large when first read"
+                f"{left_out / MIB:.1f} MiB in the middle of {self._called} were skipped: it was large when first read"
             )
             items.append(self._gap(now, "skipped", detail))
             items += log.read(held.size, left)
@@ -270,7 +272,7 @@ class LogFile:
         held.size = min(held.size, size)
         held.changed = False
         half = f", half a line ({dropped} bytes) dropped" if dropped else ""
-        detail = f"{self._shown} was truncated after {was} bytes{half}; what it held since the last look is unknown"
+        detail = f"{self._called} was truncated after {was} bytes{half}; what it held since the last look is unknown"
         items.append(self._gap(now, "truncated", detail))
 
     def _waits(self, held: Held, now: float, items: list[Item]) -> bool:
@@ -294,7 +296,7 @@ class LogFile:
         if newest and error.errno in GONE:
             self._broken_off = True
         elif not newest and (error.errno in GONE or now - held.failing_since >= self._grace_seconds):
-            detail = f"the end of a rotated file of {self._shown} could not be read"
+            detail = f"the end of a rotated file of {self._called} could not be read"
             items.append(self._gap(now, "lost", detail))
         else:
             return
@@ -312,7 +314,7 @@ class LogFile:
                 break
             items += [*held.opening, *held.log.lines.flush()]
             if not held.drained:
-                detail = f"{self._shown} is rotated faster than it can be read; the end of a file was not read"
+                detail = f"{self._called} is rotated faster than it can be read; the end of a file was not read"
                 items.append(self._gap(now, "lost", detail))
             self._tell_losses(held, now, items, last=True)
             self._known.add(Trace.of(held.log.status()))
@@ -326,7 +328,7 @@ class LogFile:
     def _tell_losses(self, held: Held, now: float, items: list[Item], *, last: bool = False) -> None:
         if not last and now - self._burst_told_at < BURST_SECONDS:
             return
-        losses = held.untold(self._shown)
+        losses = held.untold(self._called)
         if losses:
             self._burst_told_at = now
             items += [self._gap(now, reason, sentence) for reason, sentence in losses]

@@ -44,7 +44,7 @@ def loss(
 
     `recent` says that the last look was so short ago that a second rotation since then is not credible.
     """
-    name = shown(path)
+    name = shown(path.name)
     between = missed(before, around, known, held)
     if between:
         return f"{name} was rotated unseen since the last look: {list_names(between)} not read", False

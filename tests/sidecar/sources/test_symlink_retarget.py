@@ -30,7 +30,7 @@ def test_a_link_to_the_next_container_s_log_is_a_rotation(tmp_path: Path) -> Non
     point(link, pod / "1.log")
     items = source.poll(clock.advance(0.2))
     assert story(items) == ["last words", "<rotation>", "two"]
-    assert f"rotated to {pod / '1.log'}" in only(Rotation, items)[0].detail
+    assert "sglang.log was rotated to 1.log" in only(Rotation, items)[0].detail
     source.close()
 
 
