@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             samples=chosen.gathering.samples,
             flags=chosen.gathering.flags,
             pairs=chosen.gathering.pairs(),
+            windows=list(chosen.gathering.windows.kept),
             graph_sizes=chosen.graph_sizes,
             identity=chosen.identity,
             judged=chosen.judged,
@@ -197,4 +198,6 @@ def describe(profile: Profile, setup: Setup, left_out: Sequence[str], output: st
         title = "accept" if index == 0 else ""
         lines.append(f"  {title:<10} {curve.text_class}: {middle.p50:.2f}{spread} at {short(middle.context)} tokens")
     lines += [f"  not used   {sentence}" for sentence in left_out]
+    if profile.note is not None:
+        lines += ["", f"  {profile.note}"]
     return lines

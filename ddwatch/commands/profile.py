@@ -12,6 +12,18 @@ from ddwatch.core.expectation.wording import milliseconds, range_of, rate, reada
 from ddwatch.profiles.shelf import Entry, Shelf, shown
 
 SCHEMA = "ddwatch.profile/1"
+TOLD = (
+    "version",
+    "attention_backend",
+    "kv_cache_dtype",
+    "mem_fraction_static",
+    "max_running_requests",
+    "disable_cuda_graph",
+    "disable_overlap_schedule",
+    "enable_dp_attention",
+    "decode_log_interval",
+)
+"""Judged settings that are shown by name; there are some hundred and forty."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +147,9 @@ def describe(profile: Profile) -> list[str]:
         if (value := getattr(profile.identity, name)) is not None
     ]
     lines += _rows("identity", identity or ["not stated"])
-    lines += _rows("judged", [f"{name} {value}" for name, value in profile.judged.items()])
+    told = [f"{name} {profile.judged[name]}" for name in TOLD if name in profile.judged]
+    more = len(profile.judged) - len(told)
+    lines += _rows("judged", [*told, *([f"{more} more (--toml shows all)"] if more else [])])
     source = [evidence.provenance, *([evidence.source] if evidence.source else [])]
     lines += _rows("evidence", [*source, *([evidence.created] if evidence.created else [])])
     lines += _rows("band", [f"{band.low:.2f} … {band.high:.2f} of the expected tokens per second"])

@@ -167,6 +167,8 @@ def curves(windows: Sequence[tuple[float, float, str | None]]) -> tuple[AcceptCu
             curve("low", [(context, length) for context, length, _ in windows if length <= border]),
             curve("high", [(context, length) for context, length, _ in windows if length > border]),
         ]
+        if None in named:
+            return (everything,)
     return (everything, *(one for one in named if one is not None))
 
 

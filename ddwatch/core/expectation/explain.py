@@ -167,7 +167,10 @@ def _verdict(
     if given and load.accept_length is not None and load.accept_length < LOW_ACCEPT and _speculates(profile):
         return "low-accept", f"the step is as expected, but only {load.accept_length:g} tokens are accepted per step"
     if not given:
-        return "as-expected", f"if the text is {choice.origin.removeprefix('class ')}; add --accept A to be sure"
+        text = (
+            "the text is usual" if choice.origin == OVERALL else f"the text is {choice.origin.removeprefix('class ')}"
+        )
+        return "as-expected", f"if {text}; add --accept A to be sure"
     if ratio > band.high:
         return "as-expected", "faster than the profile says, which is never held against a service"
     return "as-expected", "this is what the context, the batch and the accept length give"

@@ -1,22 +1,25 @@
 """One fitter for `ddwatch fit` and for learning while running: clean samples in, a profile or a refusal out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ddwatch.core.expectation.accept import AcceptCurve, curves
+from ddwatch.core.expectation.accept import curves
 from ddwatch.core.expectation.identity import Identity, Scalar
 from ddwatch.core.expectation.profile import Evidence, Profile, Reference, Residuals
 from ddwatch.core.expectation.quantiles import middle
 from ddwatch.core.expectation.retention import Coupling, Observation, Pairs, Retention, spans
 from ddwatch.core.expectation.step_fit import fit_step_time
+from ddwatch.core.expectation.windows import Windows
 from ddwatch.core.expectation.wording import short
 from ddwatch.core.snapshot import Sample
 
 NEEDED = 30
 """Clean samples without which nothing is fitted."""
+TRUSTED_ERROR = 0.1
+"""A curve that misses its own evidence by more than this may explain, but must not accuse."""
 FASTEST_SHARE = 0.1
-"""The reference of a fitted profile is the middle of the fastest tenth of what was seen at the smallest batch."""
+"""The reference of a fitted profile is the middle of the fastest tenth of the windows seen at the smallest batch."""
 
 
 class Refusal(Struct, frozen=True):
@@ -28,8 +31,10 @@ class Refusal(Struct, frozen=True):
 class Gathering:
     """Clean samples of one setup, bounded, with a count of what was left out and why."""
 
-    def __init__(self, coupled: bool | None = None, retention: Retention | None = None) -> None:
-        self.kept = retention if retention is not None else Retention()
+    def __init__(self, coupled: bool | None = None, interval: int | None = None) -> None:
+        self.kept = Retention()
+        self.windows = Windows(interval)
+        """The same over some forty steps each: what accept lengths are taken from."""
         self.samples = 0
         """All that were seen."""
         self.clean = 0
@@ -46,17 +51,20 @@ class Gathering:
         item = self._coupling.observation(sample, text_class)
         if item is None:
             self._pairs.interrupt(key)
+            self.windows.interrupt(key)
             for flag in sample.flags or ("incomplete",):
                 self.flags[flag] = self.flags.get(flag, 0) + 1
             return
         self.clean += 1
         self.kept.add(item)
         self._pairs.see(key, item)
+        self.windows.see(key, item)
 
     def cut(self) -> None:
         """What comes next does not follow what came before: another file, or a restart."""
         self._coupling = Coupling(self._coupled)
         self._pairs.forget()
+        self.windows.forget()
 
     def observations(self) -> list[Observation]:
         """What is kept, bucket by bucket."""
@@ -83,19 +91,20 @@ def thin(observations: Sequence[Observation], samples: int, flags: Mapping[str, 
     return Refusal(f"{count} clean {noun} {where}; need {NEEDED}")
 
 
-def accept_windows(observations: Sequence[Observation]) -> list[tuple[float, float, str | None]]:
+def accept_points(windows: Iterable[Observation]) -> list[tuple[float, float, str | None]]:
     """Context of one request, accept length and class of each window that tells them."""
     return [
         (item.context_tokens, item.accept_length, item.text_class)
-        for item in observations
+        for item in windows
         if item.accept_length is not None and item.context_tokens is not None
     ]
 
 
-def remembered(observations: Sequence[Observation]) -> Reference | None:
-    """The fastest tenth of the clean samples at the smallest usual batch, as conditions to compare with."""
+def remembered(windows: Sequence[Observation]) -> Reference | None:
+    """The fastest tenth of the windows at the smallest usual batch, as conditions to compare with."""
+    told = [item for item in windows if item.accept_length is not None]
     counts: dict[int, int] = {}
-    for item in observations:
+    for item in told:
         counts[item.batch] = counts.get(item.batch, 0) + 1
     usual = [batch for batch, count in counts.items() if count >= NEEDED]
     if not usual:
@@ -103,21 +112,18 @@ def remembered(observations: Sequence[Observation]) -> Reference | None:
     batch = min(usual)
     rated = sorted(
         (
-            (item.batch * item.accept_length / item.step_seconds, item)
-            for item in observations
+            (item.batch * item.accept_length / item.step_seconds, item.total_context / batch, item.accept_length)
+            for item in told
             if item.batch == batch and item.accept_length is not None
         ),
-        key=lambda pair: pair[0],
     )
     fastest = rated[-max(3, round(len(rated) * FASTEST_SHARE)) :]
-    if len(fastest) < 3:
-        return None
     return Reference(
-        label=f"fastest tenth of the samples at batch {batch}",
-        context=middle(item.total_context / batch for _, item in fastest),
+        label=f"fastest tenth of what was seen at batch {batch}",
+        context=middle(context for _, context, _ in fastest),
         batch=batch,
-        accept=middle(item.accept_length for _, item in fastest if item.accept_length is not None),
-        tokens_per_second=middle(rate for rate, _ in fastest),
+        accept=middle(accept for _, _, accept in fastest),
+        tokens_per_second=middle(rate for rate, _, _ in fastest),
         inferred=True,
     )
 
@@ -135,7 +141,7 @@ def fit_profile(
     provenance: str = "log",
     source: str | None = None,
     created: str | None = None,
-    accept: Sequence[AcceptCurve] | None = None,
+    windows: Sequence[Observation] = (),
 ) -> Profile | Refusal:
     """Fits a profile, or says why not.
 
@@ -151,7 +157,7 @@ def fit_profile(
         provenance: where the samples are from.
         source: the file or service.
         created: when, ISO 8601 with offset.
-        accept: curves that were made elsewhere; None makes them from the observations.
+        windows: means over some forty steps each, for accept lengths and the reference.
     """
     refusal = thin(observations, samples, flags or {})
     if refusal is not None:
@@ -163,12 +169,15 @@ def fit_profile(
             f"{len(observations)} clean samples lie too far apart (batch {first} to {last}, "
             f"{short(low)} to {short(high)} tokens): no batch has 12 of them near one context"
         )
-    known = list(accept) if accept is not None else list(curves(accept_windows(observations)))
-    reference = remembered(observations)
+    reference = remembered(windows)
     low, high, _, _ = spans(observations)
+    trusted = fit.fit_error <= TRUSTED_ERROR
     return Profile(
         name=name,
-        calibrated=True,
+        calibrated=trusted,
+        note=None
+        if trusted
+        else f"The curve misses its own evidence by {fit.fit_error * 100:.0f} %: it explains, it never accuses.",
         identity=identity if identity is not None else Identity(),
         judged=dict(judged or {}),
         evidence=Evidence(
@@ -184,7 +193,7 @@ def fit_profile(
         residuals=Residuals(**dict(zip(Residuals.__struct_fields__, _ordered(fit.residual_quantiles), strict=True))),
         lag1=fit.lag1,
         fit_error=fit.fit_error,
-        accept=tuple(known),
+        accept=curves(accept_points(windows)),
         references=(reference,) if reference is not None else (),
     )
 

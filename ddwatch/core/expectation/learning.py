@@ -10,11 +10,12 @@ from math import exp
 import msgspec
 from msgspec import Struct
 
-from ddwatch.core.expectation.accept import AcceptCurve, curves
-from ddwatch.core.expectation.fit import Refusal, accept_windows, fit_profile
+from ddwatch.core.expectation.accept import curves
+from ddwatch.core.expectation.fit import Refusal, accept_points, fit_profile, remembered
 from ddwatch.core.expectation.identity import Identity, Scalar
 from ddwatch.core.expectation.profile import Profile
-from ddwatch.core.expectation.retention import CONTEXT_STEP, Bucket, Coupling, Observation, Pairs, Retention, bucket
+from ddwatch.core.expectation.retention import CONTEXT_STEP, Bucket, Coupling, Observation, Pairs, bucket
+from ddwatch.core.expectation.windows import Windows
 from ddwatch.core.expectation.wording import short
 from ddwatch.core.snapshot import Sample
 
@@ -22,10 +23,8 @@ SETTLING = 40
 """Clean samples that settle a cell."""
 MOST_CELLS = 200
 """Cells that are kept: 8000 observations, about 1 MB and half a second per fit."""
-ACCEPT_SIZE = 2048
-"""Windows kept for the accept curves; these go on learning, since text is never what is judged."""
-ACCEPT_EVERY = 256
-"""New windows after which the accept curves are drawn again."""
+ACCEPT_EVERY = 100
+"""New windows after which the accept curves are drawn again; these go on learning, since text is never judged."""
 LEARNER_SCHEMA = "ddwatch.learner/1"
 
 
@@ -67,6 +66,7 @@ class Learner:
         judged: dict[str, Scalar] | None = None,
         graph_sizes: tuple[int, ...] = (),
         coupled: bool | None = None,
+        interval: int | None = None,
         most_cells: int = MOST_CELLS,
     ) -> None:
         self.name = name
@@ -80,8 +80,8 @@ class Learner:
         self._pairs = Pairs()
         self._cells: dict[Bucket, list[Observation]] = {}
         self._settled: set[Bucket] = set()
-        self._windows = Retention(ACCEPT_SIZE)
-        self._curves: tuple[AcceptCurve, ...] = ()
+        self._windows = Windows(interval)
+        self._new_windows = 0
         self._seen = 0
 
     def see(self, sample: Sample, suspicious: bool) -> bool:
@@ -95,10 +95,11 @@ class Learner:
         item = self._coupling.observation(sample)
         if item is None or suspicious:
             self._pairs.interrupt(key)
+            self._windows.interrupt(key)
             return False
         self._seen += 1
-        self._windows.add(item)
-        changed = self._seen % ACCEPT_EVERY == 0 and self._redraw_accept()
+        self._new_windows += self._windows.see(key, item)
+        changed = self._new_windows >= ACCEPT_EVERY and self._redraw_accept()
         where = bucket(item.batch, item.total_context)
         if where in self._settled:
             return changed
@@ -124,17 +125,22 @@ class Learner:
         return True
 
     def _redraw_accept(self) -> bool:
-        self._curves = curves(accept_windows(list(self._windows)))
+        self._new_windows = 0
         if self.profile is None:
             return False
-        self.profile = msgspec.structs.replace(self.profile, accept=self._curves)
+        windows = list(self._windows.kept)
+        reference = remembered(windows)
+        self.profile = msgspec.structs.replace(
+            self.profile,
+            accept=curves(accept_points(windows)),
+            references=(reference,) if reference is not None else (),
+        )
         return True
 
     def _refit(self) -> None:
-        observations = [item for where in sorted(self._settled) for item in self._cells[where]]
-        self._curves = curves(accept_windows(list(self._windows)))
+        self._new_windows = 0
         fitted = fit_profile(
-            observations,
+            [item for where in sorted(self._settled) for item in self._cells[where]],
             name=self.name,
             samples=self._seen,
             pairs=self._pairs.pairs(),
@@ -142,7 +148,7 @@ class Learner:
             identity=self.identity,
             judged=self.judged,
             provenance="learned while running",
-            accept=self._curves,
+            windows=list(self._windows.kept),
         )
         if not isinstance(fitted, Refusal):
             self.profile = fitted
@@ -182,14 +188,14 @@ class Learner:
                 graph_sizes=self.graph_sizes,
                 settled=sorted(self._settled),
                 cells=sorted(self._cells.items()),
-                windows=list(self._windows),
+                windows=list(self._windows.kept),
                 pairs=self._pairs.pairs(),
                 seen=self._seen,
             )
         )
 
     @classmethod
-    def restored(cls, data: bytes, coupled: bool | None = None) -> "Learner | Refusal":
+    def restored(cls, data: bytes, *, coupled: bool | None = None, interval: int | None = None) -> "Learner | Refusal":
         """The learner that `state` saved; a refusal with one sentence when the data are not that."""
         try:
             saved = msgspec.json.decode(data, type=_Saved)
@@ -203,11 +209,12 @@ class Learner:
             judged=saved.judged,
             graph_sizes=saved.graph_sizes,
             coupled=coupled,
+            interval=interval,
         )
         learner._cells = dict(saved.cells[:MOST_CELLS])
         learner._settled = {where for where in saved.settled if len(learner._cells.get(where, ())) >= SETTLING}
         for item in saved.windows:
-            learner._windows.add(item)
+            learner._windows.kept.add(item)
         learner._pairs.restore(saved.pairs)
         learner._seen = saved.seen
         if learner._settled:

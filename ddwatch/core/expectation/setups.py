@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 
 from ddwatch.core.expectation.fit import Gathering
-from ddwatch.core.expectation.identity import Identity, Scalar, identity_of, judged_of
+from ddwatch.core.expectation.identity import (
+    Identity,
+    Scalar,
+    identity_differences,
+    identity_of,
+    judged_differences,
+    judged_of,
+)
 from ddwatch.core.records import GraphSizes, Record, ServerStart, SpeculationSetup
 from ddwatch.core.snapshot import Sample
 
@@ -14,20 +21,24 @@ MOST_SETUPS = 16
 class Setup:
     """One identity and judged setup with the samples that were seen under it."""
 
-    def __init__(self, identity: Identity, judged: Mapping[str, Scalar], coupled: bool | None) -> None:
+    def __init__(
+        self, identity: Identity, judged: Mapping[str, Scalar], coupled: bool | None, interval: int | None
+    ) -> None:
         self.identity = identity
         self.judged = dict(judged)
         self.graph_sizes: tuple[int, ...] = ()
-        self.gathering = Gathering(coupled)
+        self.gathering = Gathering(coupled, interval)
 
-    def words(self) -> str:
-        """The setup in a few words."""
+    def words(self, chosen: "Setup") -> str:
+        """How this setup differs from the chosen one, in a few words."""
         if not self.judged and self.identity == Identity():
             return "a setup that the log does not name"
-        parts = [
-            str(part) for part in (self.identity.model, self.identity.algorithm, self.judged.get("version")) if part
+        differences = [
+            *identity_differences(chosen.identity, self.identity),
+            *judged_differences(chosen.judged, self.judged),
         ]
-        return "setup " + ", ".join(parts) if parts else "another setup"
+        told = ", ".join(f"{one.name} {one.service}"[:60] for one in differences[:3])
+        return f"another setup ({told})" if told else "another setup"
 
 
 class Setups:
@@ -81,7 +92,9 @@ class Setups:
         coupled: bool | None = None
         if arguments:
             coupled = attention is True or (isinstance(experts, int) and experts > 1)
-        self._current = Setup(identity, judged, coupled)
+        told = arguments.get("decode_log_interval")
+        interval = told if isinstance(told, int) and told > 0 else None
+        self._current = Setup(identity, judged, coupled, interval)
         if len(self._setups) >= MOST_SETUPS:
             poorest = min(self._setups, key=lambda setup: setup.gathering.clean)
             self._dropped += poorest.gathering.samples
@@ -96,7 +109,7 @@ class Setups:
     def left_out(self, chosen: Setup) -> list[str]:
         """What was not fitted because it belongs to another setup."""
         sentences = [
-            f"{setup.gathering.clean} clean samples of {setup.words()}"
+            f"{setup.gathering.clean} clean samples of {setup.words(chosen)}"
             for setup in self._setups
             if setup is not chosen and setup.gathering.samples
         ]

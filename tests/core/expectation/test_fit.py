@@ -28,6 +28,7 @@ def fitted(gathering: Gathering) -> Profile | Refusal:
         samples=gathering.samples,
         flags=gathering.flags,
         pairs=gathering.pairs(),
+        windows=list(gathering.windows.kept),
         graph_sizes=GRAPHS,
         identity=Identity(model="m"),
         judged={"version": "1"},
@@ -92,6 +93,17 @@ def test_a_cut_parts_what_follows_from_what_came_before() -> None:
     assert gathering.pairs() == []
     gathering.see(service.sample(2.0, 1, 2000.0))
     assert len(gathering.pairs()) == 1
+
+
+def test_a_curve_that_misses_its_own_evidence_explains_and_never_accuses() -> None:
+    items = [
+        Observation(batch=1, total_context=1000.0 + index, step_seconds=0.09 if index < 1000 else 0.05)
+        for index in range(0, 4000, 4)
+    ]
+    found = fit_profile(items, name="x", samples=len(items))
+    assert isinstance(found, Profile)
+    assert not found.calibrated
+    assert found.note is not None and "it never accuses" in found.note
 
 
 def test_the_reference_is_the_fastest_tenth_at_the_smallest_usual_batch() -> None:

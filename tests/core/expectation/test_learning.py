@@ -75,7 +75,7 @@ def test_accept_length_goes_on_learning_because_text_is_not_judged(service: Worl
     learner = Learner(name="learned")
     teach(learner, service, 2000.0, SETTLING)
     assert learner.profile is not None
-    assert teach(learner, service, 2000.0, 300) == 1
+    assert teach(learner, service, 2000.0, 300) == 3
     (overall,) = learner.profile.accept
     assert overall.points[0].samples is not None and overall.points[0].samples > 200
 

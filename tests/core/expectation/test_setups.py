@@ -53,7 +53,7 @@ def test_another_backend_is_kept_apart_and_the_richer_one_is_fitted() -> None:
     assert chosen.graph_sizes == (1, 2, 4)
     assert setups.left_out(chosen) == [
         "3 clean samples of a setup that the log does not name",
-        "7 clean samples of setup org/m",
+        "7 clean samples of another setup (attention_backend flashinfer)",
     ]
 
 
