@@ -1,0 +1,188 @@
+"""Accept length on both sides: a drafter that no longer helps, and text that repeats itself.
+
+The mean over the last stretch of clean traffic is compared with fixed limits, its chance error measured by batch means
+(blocks of a few seconds, whose scatter already holds their autocorrelation). How text is worded moves accept length far
+within the learned range; that is never an alarm (see `text.py`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from math import sqrt
+from statistics import fmean, median, stdev
+
+from ddwatch.core.detection.suspicion import Phases, Suspicion
+from ddwatch.core.expectation.accept import AcceptCurve, lowest_p1
+from ddwatch.core.snapshot import Sample
+
+LOW_NAME = "low-accept"
+HIGH_NAME = "high-accept"
+BROKEN = 1.3
+"""Below this a drafter costs more than it brings."""
+RECOVERED = 1.45
+LOOPING_SHARE = 0.9
+"""Of the block size: text that is predicted nearly whole is usually repeating itself."""
+BLOCK_SECONDS = 5.0
+STRETCH_BLOCKS = 6
+"""Blocks that are looked at: half a minute of traffic."""
+LONG_BLOCKS = 24
+"""... below the learned range: two minutes of traffic, because a new kind of text looks the same at first."""
+FEWEST_LINES = 3
+"""A block has at least so many lines."""
+CERTAIN = 3.0
+"""Standard errors that the mean must lie beyond its limit."""
+BELOW_SHARE = 0.97
+"""Below the learned range means below this share of the smallest p1."""
+LONGEST_STEP_OF_TIME = 30.0
+LONGEST_BLOCK_SECONDS = 120.0
+
+
+class AcceptBlock:
+    """Clean lines of a few seconds, summed up."""
+
+    __slots__ = ("_weights", "at", "began", "lengths", "lines", "ratios", "tick")
+
+    def __init__(self, at: float, tick: float) -> None:
+        self.began = at
+        self.at = at
+        self.tick = tick
+        self.lines = 0
+        self.lengths = 0.0
+        self.ratios: list[float] = []
+        self._weights = 0.0
+
+    def add(self, at: float, length: float, weight: float, floor: float | None) -> None:
+        """Adds a line: its accept length, its requests and the smallest learned p1 at its context."""
+        self.at = at
+        self.lines += 1
+        self.lengths += length * weight
+        self._weights += weight
+        if floor is not None and floor > 0.0:
+            self.ratios.append(length / floor)
+
+    @property
+    def mean(self) -> float:
+        """Mean accept length per request and step."""
+        return self.lengths / self._weights
+
+
+def certain_mean(blocks: Sequence[AcceptBlock]) -> tuple[float, float]:
+    """Mean over blocks and its standard error by batch means."""
+    means = [block.mean for block in blocks]
+    return fmean(means), stdev(means) / sqrt(len(means)) if len(means) > 1 else float("inf")
+
+
+class AcceptDetector:
+    """Judges the accept length of all ranks of a service together."""
+
+    def __init__(self, curves: Sequence[AcceptCurve] = (), *, block_size: int | None = None) -> None:
+        self.curves = tuple(curves)
+        self.block_size = block_size
+        """The most tokens that a step can commit; without it nothing is called high."""
+        self._blocks: deque[AcceptBlock] = deque(maxlen=LONG_BLOCKS)
+        self._open: AcceptBlock | None = None
+        self._at: float | None = None
+        self._tick = 0.0
+        self._low = Phases()
+        self._high = Phases()
+        self._mean: float | None = None
+        self._below: float | None = None
+
+    def restart(self, at: float) -> None:
+        """A new process: what was seen of the old one says nothing about it."""
+        self._low.end(at, "restart")
+        self._high.end(at, "restart")
+        self._blocks.clear()
+        self._open = None
+        self._at = None
+        self._mean = self._below = None
+
+    def see(self, sample: Sample) -> None:
+        """Takes the next sample; contaminated ones and those without accept length are left out."""
+        length, batch = sample.accept_length, sample.batch
+        if not sample.clean or length is None or not batch or length < 1.0:
+            return
+        if self._at is not None and sample.at > self._at:
+            self._tick += min(sample.at - self._at, LONGEST_STEP_OF_TIME)
+        self._at = sample.at
+        floor = None if sample.context_tokens is None else lowest_p1(self.curves, sample.context_tokens)
+        if self._open is None:
+            self._open = AcceptBlock(sample.at, self._tick)
+        self._open.add(sample.at, length, float(batch * (sample.steps or 1)), floor)
+        if self._open.lines >= FEWEST_LINES and self._tick - self._open.tick >= BLOCK_SECONDS:
+            self._blocks.append(self._open)
+            self._open = None
+            self._judge(sample.at)
+
+    def _judge(self, at: float) -> None:
+        blocks = list(self._blocks)
+        stretch = blocks[-STRETCH_BLOCKS:]
+        self._mean, error = certain_mean(stretch)
+        self._below = self._share_below(blocks)
+        full = len(stretch) == STRETCH_BLOCKS
+        began = stretch[0].began
+        margin = CERTAIN * error
+        low = full and self._mean + margin < BROKEN
+        if self._below is not None:
+            below = len(blocks) == LONG_BLOCKS and self._below < BELOW_SHARE
+            low, began = low or below, began if low else blocks[0].began
+        suspected_low = self._mean < BROKEN or (self._below is not None and self._below < BELOW_SHARE)
+        back = self._mean - margin > RECOVERED and (self._below is None or self._below >= 1.0)
+        self._move(self._low, at, began, low, suspected_low, full and back)
+        if self.block_size is not None:
+            limit = LOOPING_SHARE * self.block_size
+            high = full and self._mean - margin > limit
+            self._move(self._high, at, stretch[0].began, high, self._mean > limit, full and self._mean < 0.9 * limit)
+
+    @staticmethod
+    def _share_below(blocks: Sequence[AcceptBlock]) -> float | None:
+        """Middle of accept length over the smallest learned p1; None where two classes are not covered."""
+        ratios = [median(block.ratios) for block in blocks if block.ratios]
+        return median(ratios) if len(ratios) == len(blocks) else None
+
+    @staticmethod
+    def _move(phases: Phases, at: float, began: float, holds: bool, suspected: bool, back: bool) -> None:
+        if phases.phase == "firing":
+            if back:
+                phases.end(at, "back to the usual range")
+        elif phases.phase == "pending":
+            if holds:
+                phases.fire(at)
+            elif not suspected:
+                phases.end(at, "")
+        elif suspected:
+            phases.pend(at, began)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether an accept length is suspected now."""
+        return self._low.open or self._high.open
+
+    def suspicions(self, now: float) -> tuple[Suspicion, ...]:
+        """What is suspected at this instant; asking changes nothing."""
+        found = []
+        for name, phases in ((LOW_NAME, self._low), (HIGH_NAME, self._high)):
+            phase = phases.shown(now)
+            if phase is None or self._mean is None:
+                continue
+            size = self.block_size
+            what = (
+                f"accept length {self._mean:.2f}: the drafter brings next to nothing"
+                if name == LOW_NAME and self._mean < RECOVERED
+                else f"accept length {self._mean:.1f}, below all that was learned"
+                if name == LOW_NAME
+                else f"accept length {self._mean:.1f} of {size}: the text may be repeating itself"
+            )
+            limit = BROKEN if name == LOW_NAME else LOOPING_SHARE * (size or 0)
+            found.append(
+                Suspicion(
+                    name=name,
+                    phase=phase,
+                    since=phases.since,
+                    reached=phases.reached,
+                    strength=limit / self._mean if name == LOW_NAME else self._mean / limit,
+                    what=what,
+                    because=phases.because,
+                    evidence={"accept_length": self._mean, "limit": limit, "over_lowest_p1": self._below},
+                )
+            )
+        return tuple(found)

@@ -1,0 +1,149 @@
+"""One window of the step detector: a sum of block residuals that climbs only while steps are too slow."""
+
+from math import log
+
+from ddwatch.core.detection.blocks import Block, Blocks, Line
+from ddwatch.core.detection.noise import Noise
+from ddwatch.core.detection.thresholds import block_noise, run_length, threshold
+
+HOURS_BETWEEN = 5000.0
+"""Hours of unbroken traffic for each false alarm of one window at most, while the model errs by its whole fit error."""
+SMALLEST_BLOCK_SPREAD = 0.008
+"""However many lines a block has: slow swings of a healthy machine do not average out."""
+SMALLEST_FIT_ERROR = 0.005
+ERROR_MULTIPLE = 3.0
+"""A change smaller than this many fit errors cannot be promised."""
+STEEPEST = log(1.35)
+"""A block counts as this slow at most, so that one block alone proves nothing more."""
+PENDING_SHARE = 0.5
+FORGOTTEN_SHARE = 0.25
+CEILING = 2.0
+"""The sum stops at this multiple of its threshold, so that it comes down soon after the change is over."""
+
+
+class Climb:
+    """A one-sided CUSUM (Page 1954) over blocks, with its allowance and threshold."""
+
+    __slots__ = (
+        "_assumed_seconds",
+        "_fewest",
+        "_promise",
+        "_seconds",
+        "allowance",
+        "between",
+        "block_spread",
+        "blocks",
+        "error",
+        "height",
+        "onset",
+        "slow_lines",
+        "sum",
+        "value",
+    )
+
+    def __init__(self, *, change: float, block_seconds: float, fewest_blocks: float, assumed_seconds: float) -> None:
+        """Takes the change that it promises to find.
+
+        Args:
+            change: as a ratio, 1.15 for 15 %.
+            block_seconds: a block spans at least this.
+            fewest_blocks: a change of just that size needs at least so many blocks.
+            assumed_seconds: between blocks, until it is known.
+        """
+        self._promise = log(change)
+        self._fewest = fewest_blocks
+        self._assumed_seconds = assumed_seconds
+        self._seconds: float | None = None
+        self.blocks = Blocks(block_seconds)
+        self.sum = 0.0
+        self.onset: Line | None = None
+        """The last line before the sum began to climb."""
+        self.value: float | None = None
+        """The newest closed block."""
+        self.slow_lines = 0
+        """Lines above the allowance since the sum began to climb."""
+        self.error = SMALLEST_FIT_ERROR
+        self.allowance = self._promise / 2.0
+        self.height = self._promise
+        self.block_spread = 0.02
+        self.between = 0.0
+
+    def clear(self) -> None:
+        """Starts anew."""
+        self.blocks.clear()
+        self.sum = 0.0
+        self.onset = None
+        self.value = None
+        self.slow_lines = 0
+
+    @property
+    def block_seconds(self) -> float:
+        """Traffic seconds per block."""
+        return self._assumed_seconds if self._seconds is None else self._seconds
+
+    def tune(self, error: float, noise: Noise) -> None:
+        """Sets allowance and threshold for a fit error and the noise of lines."""
+        self.error = max(error, SMALLEST_FIT_ERROR)
+        promise = max(self._promise, ERROR_MULTIPLE * self.error)
+        self.allowance = (self.error + promise) / 2.0
+        share, self.between = block_noise(noise.lag, self.blocks.typical)
+        self.block_spread = max(share * noise.spread, SMALLEST_BLOCK_SPREAD)
+        blocks = HOURS_BETWEEN * 3600.0 / self.block_seconds
+        chance = threshold(blocks, self._margin, self.between) * self.block_spread
+        self.height = max(chance, self._fewest * (promise - self.allowance))
+
+    @property
+    def _margin(self) -> float:
+        return (self.allowance - self.error) / self.block_spread
+
+    def false_alarms_per_day(self) -> float:
+        """Expected number on a day of unbroken traffic at the present block rate, at most."""
+        between = run_length(self.height / self.block_spread, self._margin, self.between)
+        return 86400.0 / self.block_seconds / between
+
+    def add(self, line: Line) -> Block | None:
+        """Takes the next line; returns the block that it closes."""
+        before = self.blocks.before
+        if line.residual > self.allowance:
+            self.slow_lines += 1
+        block = self.blocks.add(line)
+        if block is None:
+            return None
+        if before is not None:
+            seconds = max(block.last.tick - before.tick, 0.01)
+            self._seconds = seconds if self._seconds is None else self._seconds + 0.05 * (seconds - self._seconds)
+        self.value = block.value
+        if self.sum == 0.0:
+            self.onset = block.before or block.first
+        climbed = min(block.value, STEEPEST) - self.allowance
+        self.sum = min(max(0.0, self.sum + climbed), CEILING * self.height)
+        if self.sum == 0.0:
+            self.onset = None
+            self.slow_lines = 0
+        return block
+
+    def began(self, now: Line) -> Line:
+        """The last line before the change that it suspects (its first line ever where there is none before)."""
+        if self.onset is not None:
+            return self.onset
+        return self.blocks.before or self.blocks.first or now
+
+    @property
+    def suspects(self) -> bool:
+        """Whether the sum, or what the open block would make of it, is half way up."""
+        if self.sum >= PENDING_SHARE * self.height:
+            return True
+        open_value = self.blocks.provisional()
+        if open_value is None:
+            return False
+        return self.sum + min(open_value, STEEPEST) - self.allowance >= PENDING_SHARE * self.height
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the sum is low enough to forget a suspicion."""
+        return self.sum < FORGOTTEN_SHARE * self.height and not self.suspects
+
+    @property
+    def reached(self) -> bool:
+        """Whether the sum stands at its threshold and the newest block is still slow."""
+        return self.sum >= self.height and self.value is not None and self.value > self.allowance
