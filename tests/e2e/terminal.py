@@ -28,7 +28,8 @@ class Terminal:
 
     def open(self, words: Sequence[str], width: int, height: int) -> None:
         """Runs a command in a window; its exit code stands on the screen when it has ended."""
-        shell = f"{shlex.join(words)}; echo {ENDED} $?; exec cat"
+        # The window has a size of its own, whatever the tests' environment states.
+        shell = f"unset COLUMNS LINES; {shlex.join(words)}; echo {ENDED} $?; exec cat"
         self.tmux("new-session", "-d", "-x", str(width), "-y", str(height), shell)
 
     def text(self) -> str:

@@ -55,7 +55,7 @@ def test_it_follows_the_server_and_outlives_the_sidecar(tmp_path: Path, tmux: Pa
         assert port is not None
         sidecar.process.kill()
         sidecar.process.wait(10)
-        gone = screen.shows("is not there (connection refused); trying again")
+        gone = screen.shows("NO DATA", f"the sidecar at {sidecar.url} is not there", "trying again")
         assert "live" not in gone.splitlines()[0]
         with running("--log", str(log.path), "--tz", "UTC", port=port) as again:
             until(lambda: log.work(64.8) and "64.8 tok/s" in screen.text(), "the recovery", seen=screen.text)
