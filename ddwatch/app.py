@@ -87,6 +87,7 @@ class DDWatch(App[None]):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c,ctrl+q", "quit", "quit", priority=True),
+        Binding("ctrl+z", "suspend_process", "to the shell", priority=True),
         Binding("space", "freeze", "freeze or go on"),
         Binding("plus,equals_sign", "wider", "longer time window"),
         Binding("minus", "narrower", "shorter time window"),
@@ -120,7 +121,9 @@ class DDWatch(App[None]):
         """
         if ascii_only is None:
             ascii_only = not speaks_utf8(os.environ)
-        super().__init__(driver_class=AsciiDriver if ascii_only else TerminalDriver)
+        # Without colour Textual keeps shades of grey, unless it draws with the terminal's own colours.
+        colourless = True if os.environ.get("NO_COLOR") else None
+        super().__init__(driver_class=AsciiDriver if ascii_only else TerminalDriver, ansi_color=colourless)
         self.animation_level = "none"
         self.register_theme(THEME)
         self.theme = THEME.name

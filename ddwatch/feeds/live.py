@@ -192,16 +192,26 @@ class LiveFeed:
         snapshot = frame.snapshot
         if self._begun is not None and snapshot.started_at != self._begun and frame.history.complete:
             raise _Another
-        self._history = merged(self._history, frame.history)
+        self._history = merged(self._history, self._unknown(frame.history))
         self._seq, self._begun = snapshot.seq, snapshot.started_at
         return Frame(snapshot=snapshot, history=self._history)
+
+    def _unknown(self, history: History) -> History:
+        """The history without what is known already: a proxy or an old server may have ignored where we were."""
+        first = [point.seq for point in history.points[:1]] + [event.seq for event in history.events[:1]]
+        if not history.complete or all(seq > self._seq for seq in first):
+            return history
+        return History(
+            points=tuple(point for point in history.points if point.seq > self._seq),
+            events=tuple(event for event in history.events if event.seq > self._seq),
+        )
 
 
 async def _next(items: AsyncIterator[Item]) -> Item:
     return await items.__anext__()
 
 
-async def events_of(lines: AsyncIterator[str]) -> AsyncGenerator[str | None, None]:
+async def events_of(lines: AsyncIterator[str], longest: int = LONGEST_EVENT) -> AsyncGenerator[str | None, None]:
     """The data of each `frame` event among the lines of a stream of server-sent events; None for each comment.
 
     Raises Refused with the sidecar's own reason at its `end` event, and for an event that is too long.
@@ -225,6 +235,6 @@ async def events_of(lines: AsyncIterator[str]) -> AsyncGenerator[str | None, Non
                 kind = value
             elif name == "data":
                 length += len(value)
-                if length > LONGEST_EVENT:
+                if length > longest:
                     raise Refused("its stream holds an event that is too long to be a frame")
                 data.append(value)

@@ -6,7 +6,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.reactive import reactive
-from textual.screen import Screen
 
 from ddwatch.core.snapshot import Frame
 from ddwatch.screens.arrangement import Place, arrange
@@ -14,6 +13,7 @@ from ddwatch.widgets.brief import Brief
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.events import EventPanel
 from ddwatch.widgets.key_line import KeyLine
+from ddwatch.widgets.lean import LeanScreen
 from ddwatch.widgets.plot_panel import AcceptPanel, LatencyPanel, LoadPanel, ThroughputPanel
 from ddwatch.widgets.ranks import RankPanel
 from ddwatch.widgets.server_line import ServerLine
@@ -23,7 +23,7 @@ from ddwatch.widgets.view import View
 from ddwatch.widgets.waiting import Waiting
 
 
-class Overview(Screen[None]):
+class Overview(LeanScreen):
     """Owns what is shown; the app hands it over, the panels are bound to it."""
 
     AUTO_FOCUS = ""
@@ -79,6 +79,10 @@ class Overview(Screen[None]):
         self.frame = frame
         self.place_panels()
 
+    def on_mount(self) -> None:
+        """The panels are there now: arranges them."""
+        self.place_panels()
+
     def on_resize(self, event: Resize) -> None:
         """Arranges anew for the new size."""
         self.place_panels()
@@ -89,11 +93,12 @@ class Overview(Screen[None]):
         ranks = len(self.frame.snapshot.ranks) if self.frame is not None else 1
         loud = self.frame is not None and is_loud(self.frame.snapshot.verdict)
         key = (width, height, ranks, self.frame is not None, self.expanded, loud)
-        if key == self._arranged or not width or not height:
+        panels = list(self.query(Drawn))
+        if key == self._arranged or not width or not height or not panels:
             return
         self._arranged = key
         places = arrange(width, height, ranks=ranks, data=self.frame is not None, loud=loud, expanded=self.expanded)
-        for panel in self.query(Drawn):
+        for panel in panels:
             place = places.get(panel.id or "")
             panel.display = place is not None
             if place is not None:

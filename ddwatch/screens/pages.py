@@ -5,16 +5,16 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.reactive import reactive
-from textual.screen import Screen
 
 from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.key_line import PageKeyLine
+from ddwatch.widgets.lean import LeanScreen
 from ddwatch.widgets.listing import EventListing, HelpListing, Listing, SourceListing
 from ddwatch.widgets.server_line import ServerLine
 from ddwatch.widgets.view import View
 
 
-class Page(Screen[None]):
+class Page(LeanScreen):
     """One listing under the server line; the same key, escape or q leads back."""
 
     LISTING: ClassVar[type[Listing]]

@@ -46,8 +46,9 @@ def limit(previous: float | None, peak: float | None, floor: float) -> float:
 
 def label(value: float) -> str:
     """A tick's label of at most four cells: 0, 0.5, 75, 150, 1.5k."""
-    if value >= 1000:
-        return f"{value / 1000:g}k" if value < 1e6 else f"{value / 1e6:g}M"
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:.3g}{letter}"
     return f"{value:.3g}"
 
 

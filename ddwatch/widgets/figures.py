@@ -11,31 +11,24 @@ def figure(value: float | None) -> str:
         return ABSENT
     size = abs(value)
     sign = "−" if value < 0 else ""
-    if size == 0:
-        return "0"
-    for limit, unit, letter in ((999.5, 1.0, ""), (999_500.0, 1e3, "k"), (999.5e6, 1e6, "M"), (float("inf"), 1e9, "G")):
-        if size < limit:
-            return f"{sign}{_digits(size / unit, 2 if letter and size / unit < 9.95 else 3)}{letter}"
-    return ABSENT
+    if size < 999.5:
+        if size < 0.005:
+            return "0"
+        return f"{sign}{size:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
+    unit, letter = next((unit, letter) for limit, unit, letter in UNITS if size < limit)
+    scaled = size / unit
+    return f"{sign}{scaled:.{1 if scaled < 99.95 else 0}f}{letter}"
 
 
-def _digits(size: float, digits: int) -> str:
-    """`size` (at most 999.5) with that many significant digits, counted after rounding."""
-    if size < 0.0005:
-        return "0"
-    for whole, limit in ((1, 9.995), (2, 99.95)):
-        if digits == 2 and whole == 1:
-            limit = 9.95
-        if size < limit:
-            return f"{size:.{max(0, digits - whole)}f}"
-    return f"{size:.0f}"
+UNITS = ((999_500.0, 1e3, "k"), (999.5e6, 1e6, "M"), (float("inf"), 1e9, "G"))
+"""Upper limit, divisor and letter of the large units."""
 
 
 def count(value: float | None) -> str:
-    """A whole number as it is below a thousand, then as `figure`."""
+    """A whole number as it is below ten thousand, then as `figure`."""
     if value is None:
         return ABSENT
-    return f"{value:.0f}" if abs(value) < 999.5 else figure(value)
+    return f"{value:.0f}" if abs(value) < 9999.5 else figure(value)
 
 
 def exact(value: int) -> str:

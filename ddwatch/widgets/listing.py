@@ -115,7 +115,7 @@ class SourceListing(Listing):
             return [(("   no data yet", "label"),)]
         rows: list[Row] = []
         for source in frame.snapshot.sources:
-            rows += [*source_rows(source, frame, view), ()]
+            rows += [*source_rows(source, frame, view, width), ()]
         rows += unread_rows(frame)
         rows.append(((f"   {own_cost(frame)} · ddwatch {frame.snapshot.ddwatch_version}", "label"),))
         return rows

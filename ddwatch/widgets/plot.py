@@ -18,6 +18,8 @@ from ddwatch.widgets.rows import Role, Row, Span, block, merged
 GUTTER = 6
 """Cells left of the plot: a label of four, a blank, the axis."""
 
+SHORT = 3
+"""An idle stretch of fewer cells breaks the line and is not marked: requests one after the other are not idleness."""
 NARROW = 30
 """Below this many cells the time row names only its two ends."""
 
@@ -128,7 +130,8 @@ def _buckets(plot: Plot, columns: int) -> list[_Bucket]:
         values.append(reading.value)
         last = reading.at
     finish()
-    return [bucket for bucket in buckets if 0 <= bucket.column < columns]
+    # Buckets left of the edge stay: the line from the last of them enters the picture.
+    return [bucket for bucket in buckets if bucket.column < columns]
 
 
 class _Picture:
@@ -240,8 +243,8 @@ def _mark_stretches(picture: _Picture, grid: list[list[Span]]) -> None:
             text = "╌" * left + text + "╌" * (room - len(text) - left)
             # Words and dashes alike only on free cells: what was measured is never covered.
             _write(base, first, text, "label")
-        elif kind == "idle":
-            _write(base, first, "╌" * max(1, room), "label")
+        elif kind == "idle" and room >= SHORT:
+            _write(base, first, "╌" * room, "label")
 
 
 def _axis_label(row: int, height: int, top: float) -> tuple[str, str]:

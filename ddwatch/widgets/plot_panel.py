@@ -40,9 +40,9 @@ def figure_rows(pairs: Sequence[tuple[str, str, Role]], width: int) -> list[Row]
     return rows
 
 
-def standard_figures(quantity: Quantity, frame: Frame, sums: Summary) -> list[tuple[str, str, Role]]:
+def standard_figures(quantity: Quantity, frame: Frame, view: View, sums: Summary) -> list[tuple[str, str, Role]]:
     """Now, expected where known, median, the worse extreme, clean share, the other extreme: in order of worth."""
-    present: Role = "tainted" if frame.snapshot.now.flags else "measured"
+    present: Role = "tainted" if frame.snapshot.now.flags or view.outdated(frame) else "measured"
     pairs: list[tuple[str, str, Role]] = [("now", figure(quantity.of_frame(frame)), present)]
     expected = quantity.expected(frame)
     if expected is not None:
@@ -79,11 +79,18 @@ class PlotPanel(Drawn, can_focus=True):
 
     def memory(self, frame: Frame, view: View) -> Hashable:
         """Once a second, or less often where a column stands for longer; at once when the reader changes something."""
+        at = frame.snapshot.at
         pace = max(1.0, view.window / 400)
+        newest = frame.history.points[-1].at if frame.history.points else None
+        if newest is None or newest < at - 3 * pace:
+            # Nothing new: the picture only slides, and it may do so in larger steps.
+            pace = view.window / 30
         return (
-            int(frame.snapshot.at // pace),
+            int(at // pace),
+            pace,
             view.window,
             view.dimmed(),
+            view.outdated(frame),
             view.frozen,
             view.zone,
             len(frame.history.events),
@@ -93,9 +100,9 @@ class PlotPanel(Drawn, can_focus=True):
         """The heading's name and unit."""
         return self.QUANTITY.title, self.QUANTITY.unit
 
-    def figures(self, frame: Frame, sums: Summary) -> list[tuple[str, str, Role]]:
+    def figures(self, frame: Frame, view: View, sums: Summary) -> list[tuple[str, str, Role]]:
         """The figures beside the plot."""
-        return standard_figures(self.QUANTITY, frame, sums)
+        return standard_figures(self.QUANTITY, frame, view, sums)
 
     def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
         """Heading, plot, figures."""
@@ -120,7 +127,7 @@ class PlotPanel(Drawn, can_focus=True):
             width - beside,
             height - 1,
         )
-        texts = block(figure_rows(self.figures(frame, sums), beside), beside, height - 1)
+        texts = block(figure_rows(self.figures(frame, view, sums), beside), beside, height - 1)
         title, unit = self.title(frame)
         right = window_text(view.window) if width >= NARROW else ""
         rows = [heading(title, unit, right, width, focused=self.has_focus)]
@@ -159,7 +166,7 @@ class LoadPanel(PlotPanel):
 
     QUANTITY = CONTEXT
 
-    def figures(self, frame: Frame, sums: Summary) -> list[tuple[str, str, Role]]:
+    def figures(self, frame: Frame, view: View, sums: Summary) -> list[tuple[str, str, Role]]:
         """Batch, queue and pool use in place of extremes."""
         return load_figures(frame.snapshot)
 

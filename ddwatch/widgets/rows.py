@@ -176,6 +176,8 @@ def heading(title: str, unit: str, right: str, width: int, *, focused: bool = Fa
     left.append((" ", "faint"))
     end: list[Span] = [(" ", "faint"), (right, "label"), (" ──", "faint")] if right else []
     room = width - width_of(tuple(left)) - width_of(tuple(end))
+    if room < 0 and unit:
+        return heading(title, "", right, width, focused=focused)
     if room < 0:
         return fit((*left, ("─" * width, "faint")), width, "faint")
     return merged((*left, ("─" * room, "faint"), *end))

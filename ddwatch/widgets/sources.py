@@ -11,6 +11,10 @@ from ddwatch.widgets.view import View
 STATES: dict[str, tuple[str, Role]] = {"up": ("●", "text"), "waiting": ("○", "unknown"), "lost": ("✗", "page")}
 
 
+ROOMY = 56
+"""From this width on a source shows all its counts."""
+
+
 def worth_a_look(source: SourceView) -> list[tuple[str, Role]]:
     """Lines and unread ones always, losses only where there were any."""
     lines, unread, gaps, rotations = losses(source)
@@ -52,11 +56,12 @@ def one_line(frame: Frame, view: View, width: int) -> Row:
         spans += [(f" {source.state}", role), (f"  {clean(source.detail)}", "text")]
     if len(sources) > 1:
         spans.append((f" · {len(sources) - 1} more", "label"))
-    right: Row = ((own_cost(frame) + " ", "label"),)
+    # A source in trouble needs the room for its words.
+    right: Row = ((own_cost(frame) + " ", "label"),) if source.state == "up" else ()
     return spread(merged(spans), right, width)
 
 
-def source_rows(source: SourceView, frame: Frame, view: View) -> list[Row]:
+def source_rows(source: SourceView, frame: Frame, view: View, width: int) -> list[Row]:
     """One source in two rows: state, name, age and detail; below them its counts."""
     sign, role = STATES[source.state]
     last = view.age_of(frame, source.last_at)
@@ -64,7 +69,7 @@ def source_rows(source: SourceView, frame: Frame, view: View) -> list[Row]:
     first: list[Span] = [(f" {sign} ", role), (clean(source.name), "strong"), (f"  {source.state}", role)]
     first.append((f"  {heard}", "label"))
     second: list[Span] = [("   ", "text")]
-    for place, (text, look) in enumerate(losses(source)):
+    for place, (text, look) in enumerate(losses(source) if width >= ROOMY else worth_a_look(source)):
         second += [(" · ", "faint")] if place else []
         second.append((text, look))
     rows: list[Row] = [merged(first), merged(second)]
@@ -91,7 +96,7 @@ class SourcePanel(Drawn, can_focus=True):
             return faded([row]) if view.dimmed() else [row]
         rows: list[Row] = [heading("sources", "", own_cost(frame), width, focused=self.has_focus)]
         for source in frame.snapshot.sources:
-            rows += source_rows(source, frame, view)
+            rows += source_rows(source, frame, view, width)
         if not frame.snapshot.sources:
             rows.append((("   no source yet", "label"),))
         rows += unread_rows(frame)

@@ -44,25 +44,25 @@ def verdict_words(verdict: Verdict) -> Row:
     return ((f" {sign} {name.upper()} ", blocks.get(verdict.severity, "unknown-block")),)
 
 
-def headline(snapshot: Snapshot, width: int) -> Row:
-    """Verdict, measured, and where the snapshot has them expected and ratio."""
+def headline(frame: Frame, view: View, width: int) -> Row:
+    """Verdict, measured, and where the snapshot has them expected and ratio; the band gives way first."""
+    snapshot = frame.snapshot
     words = verdict_words(snapshot.verdict)
-    now = snapshot.now
-    measured: Role = "tainted" if now.flags else "measured"
+    measured: Role = "tainted" if snapshot.now.flags or view.outdated(frame) else "measured"
     spans: list[Span] = [*words, (" " * max(2, 18 - width_of(words)), "text")]
-    spans += [(f"{figure(now.throughput):>5}", measured), (" tok/s", "label")]
+    spans += [(f"{figure(snapshot.now.throughput):>5}", measured), (" tok/s", "label")]
     expected = snapshot.expected
+    band = ""
     if expected is not None:
-        spans += [
-            ("     expected ", "label"),
-            (figure(expected.tokens_per_second), "expected"),
-            (f" ({figure(expected.low)} … {figure(expected.high)})", "label"),
-        ]
+        band = f" ({figure(expected.low)} … {figure(expected.high)})"
+        spans += [("     expected ", "label"), (figure(expected.tokens_per_second), "expected"), (band, "label")]
     if snapshot.ratio is not None:
         spans += [("     ratio ", "label"), (f"{snapshot.ratio:.2f}", "strong")]
     row = merged(spans)
     if width_of(row) > width:
-        return merged((text.replace("     ", "  "), role) for text, role in row)
+        row = merged((text.replace("     ", "  "), role) for text, role in row)
+    if width_of(row) > width and band:
+        row = merged((text.replace(band, ""), role) for text, role in row)
     return row
 
 
@@ -77,8 +77,12 @@ def origin_text(frame: Frame, view: View) -> str:
 
 
 def numbers(frame: Frame, view: View, width: int) -> Row:
-    """Batch, context, accept, step and queue at fixed places, with their origin at the right."""
+    """Batch, context, accept, step and queue at fixed places, with their origin at the right.
+
+    What does not fit is left out from the end, never cut.
+    """
     now = frame.snapshot.now
+    value_role: Role = "tainted" if view.outdated(frame) else "strong"
     cells = [
         ("batch", count(now.batch), "", 3),
         ("context", figure(now.context_tokens), "", 5),
@@ -91,12 +95,11 @@ def numbers(frame: Frame, view: View, width: int) -> Row:
     right: Row = ((origin_text(frame, view), "label"), (" ", "text"))
     gap = 4 if width >= 100 else 2
     for name, value, unit, room in cells:
-        part: list[Span] = [(f"{name} ", "label"), (value, "strong"), (unit, "label")]
+        part: Row = ((f"{name} ", "label"), (value, value_role), (unit, "label"))
+        if width_of(tuple(spans)) + width_of(part) + width_of(right) >= width:
+            break
         # What a short value leaves free is kept free, so that the next one never moves.
-        part.append((" " * (gap + max(0, room - len(value))), "text"))
-        if name == "KV" and width_of(tuple(spans)) + width_of(tuple(part)) + width_of(right) > width:
-            continue
-        spans += part
+        spans += [*part, (" " * (gap + max(0, room - len(value))), "text")]
     return spread(merged(spans), right, width)
 
 
@@ -146,7 +149,7 @@ class VerdictBlock(Drawn):
         """Headline, numbers, reasons; over them the feed's own trouble."""
         airy = height >= 5 + is_loud(frame.snapshot.verdict) and not trouble_rows(view, width)
         trouble = trouble_rows(view, width)
-        rows: list[Row] = [headline(frame.snapshot, width), numbers(frame, view, width)]
+        rows: list[Row] = [headline(frame, view, width), numbers(frame, view, width)]
         if view.dimmed():
             rows = faded(rows)
         top: list[Row] = [()] if airy else []

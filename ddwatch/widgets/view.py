@@ -46,11 +46,20 @@ class View(Struct, frozen=True, kw_only=True):
         """Whether the figures are too old to be read as the present."""
         return self.link in ("stale", "lost", "ended") and self.replay is None
 
+    def outdated(self, frame: Frame) -> bool:
+        """Whether the newest sample is too old to stand for the present."""
+        old = self.age_of(frame, frame.snapshot.now.at)
+        return old is not None and old > OUTDATED_SECONDS
+
     def age_of(self, frame: Frame, at: float | None) -> float | None:
         """Seconds since `at` as far as this machine can tell, without comparing two machines' clocks."""
         if at is None:
             return None
         return max(0.0, frame.snapshot.at - at) + self.since_arrival
+
+
+OUTDATED_SECONDS = 20.0
+"""A reading that is older than this is no longer the present, whatever the feed does."""
 
 
 def points_in_view(frame: Frame, window: float) -> tuple[Point, ...]:

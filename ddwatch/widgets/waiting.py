@@ -27,7 +27,6 @@ def waiting_rows(view: View, width: int, height: int) -> list[Row]:
         rows.append(())
         rows += [((line, "text"),) for line in wrapped(clean(view.trouble or f"from {view.origin}"), across, 5)]
         rows.append(((f"for {age(view.silence)}", "label"),))
-    rows += [(), (("? help    q quit", "label"),)]
     top = max(0, (height - len(rows)) // 2)
     return [()] * top + [centred(row, width) for row in rows]
 

@@ -117,7 +117,7 @@ def frame_of(points: Sequence[Point], **changes: object) -> Frame:
             token_usage=0.03,
         )
     snapshot = Snapshot(
-        seq=points[-1].seq if points else 0,
+        seq=20_000,
         at=NOON,
         started_at=NOON - 900,
         ddwatch_version="0.1.0",

@@ -1,0 +1,61 @@
+"""Panels never overlap, never leave the screen, fill it, and fold by priority."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddwatch.screens.arrangement import arrange, verdict_height
+
+WIDTHS, HEIGHTS = st.integers(60, 220), st.integers(16, 80)
+
+
+@given(WIDTHS, HEIGHTS, st.sampled_from([1, 2, 8, 64]), st.booleans(), st.booleans())
+def test_panels_lie_inside_and_never_overlap(width: int, height: int, ranks: int, loud: bool, data: bool) -> None:
+    taken: set[tuple[int, int]] = set()
+    for place in arrange(width, height, ranks=ranks, loud=loud, data=data).values():
+        cells = {(x, y) for x in range(place.x, place.x + place.width) for y in range(place.y, place.y + place.height)}
+        assert place.width > 0
+        assert place.height > 0
+        assert not cells & taken
+        assert all(x < width and y < height for x, y in cells)
+        taken |= cells
+    # Every row is used from its first cell on; only the space between panels side by side is free.
+    assert {y for x, y in taken if x == 0} == set(range(height))
+
+
+@given(WIDTHS, HEIGHTS, st.sampled_from([1, 8]))
+def test_what_matters_most_is_always_there(width: int, height: int, ranks: int) -> None:
+    assert {"server", "verdict", "throughput", "accept", "latency", "keys"} <= arrange(
+        width, height, ranks=ranks
+    ).keys()
+
+
+@given(st.integers(1, 59), st.integers(1, 80))
+def test_a_narrow_screen_has_only_the_brief_reading(width: int, height: int) -> None:
+    assert arrange(width, height) == {"brief": (0, 0, width, height)}
+
+
+def test_a_low_screen_has_only_the_brief_reading() -> None:
+    assert arrange(200, 15) == {"brief": (0, 0, 200, 15)}
+
+
+def test_panels_fold_by_priority() -> None:
+    assert arrange(60, 16).keys() == {"server", "verdict", "throughput", "accept", "latency", "keys"}
+    assert arrange(80, 24).keys() == arrange(60, 16).keys() | {"events", "sources"}
+    assert arrange(120, 40).keys() == arrange(80, 24).keys() | {"load"}
+    assert arrange(120, 40, ranks=8).keys() == arrange(120, 40).keys() | {"ranks"}
+
+
+@given(WIDTHS, HEIGHTS, st.sampled_from(["throughput", "events", "ranks"]))
+def test_an_expanded_panel_has_what_the_verdict_leaves(width: int, height: int, panel: str) -> None:
+    places = arrange(width, height, expanded=panel)
+    assert places.keys() == {"server", "verdict", panel, "keys"}
+    assert places[panel].height == height - 5
+
+
+@given(WIDTHS, HEIGHTS)
+def test_a_loud_verdict_gets_at_most_one_row_more(width: int, height: int) -> None:
+    assert 0 <= verdict_height(height, True) - verdict_height(height, False) <= 1
+
+
+def test_before_data_the_middle_is_one_face() -> None:
+    assert arrange(80, 24, data=False).keys() == {"server", "waiting", "keys"}

@@ -1,0 +1,100 @@
+"""Every face of the screen at the sizes that matter: as text that a reviewer can read, and a few as pictures."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ddwatch.core.records import SourceFault
+from ddwatch.core.snapshot import Frame
+from tests.conftest import Golden
+from tests.tui import frames
+from tests.tui.picture import FAULT, Told
+from tests.tui.screen import watched
+
+FOLDER = Path(__file__).parent.parent / "golden" / "screen"
+SIZES = ((60, 16), (80, 24), (120, 40))
+OTHER = SourceFault(
+    at=0.0,
+    source="sidecar",
+    reason="the sidecar at http://127.0.0.1:9477: the sidecar speaks ddwatch.stream/2, this ddwatch reads "
+    "ddwatch.stream/1: install the same version on both; trying again",
+)
+
+
+def nothing() -> Sequence[Frame | SourceFault]:
+    return ()
+
+
+def of(story: Callable[[], Frame], *more: SourceFault) -> Callable[[], Sequence[Frame | SourceFault]]:
+    return lambda: (story(), *more)
+
+
+FACES: dict[str, tuple[Callable[[], Sequence[Frame | SourceFault]], str]] = {
+    "waiting": (nothing, "waiting for the first data"),
+    "learning": (of(frames.founding), "● live"),
+    "as-expected": (of(frames.founding_expected), "as expected"),
+    "slow": (of(frames.slow), "SLOW STEP"),
+    "dp8": (of(frames.dp8), "SIMULATED"),
+    "idle": (of(frames.idle), "idle"),
+    "warming": (of(frames.warming), "warming"),
+    "source-lost": (of(frames.source_lost), "BLIND"),
+    "crash": (of(frames.crash), "DOWN"),
+    "sidecar-gone": (of(frames.founding, FAULT), "NO DATA"),
+    "other-version": (lambda: (OTHER,), "NO DATA"),
+}
+"""Name -> what the feed says, and the words that show that it has arrived."""
+
+PICTURES = (
+    ("waiting", (80, 24), ()),
+    ("as-expected", (80, 24), ()),
+    ("slow", (80, 24), ()),
+    ("slow", (120, 40), ()),
+    ("dp8", (120, 40), ()),
+    ("idle", (80, 24), ()),
+    ("source-lost", (80, 24), ()),
+    ("sidecar-gone", (80, 24), ()),
+    ("other-version", (80, 24), ()),
+    ("slow", (50, 8), ()),
+    ("learning", (80, 24), ("question_mark",)),
+)
+"""At most a dozen: face, size, keys."""
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", FACES)
+def test_a_face_reads_as_it_was_reviewed(name: str, size: tuple[int, int], golden: Golden) -> None:
+    items, words = FACES[name]
+
+    async def story() -> str:
+        async with watched(Told(*items()), *size) as screen:
+            await screen.reads(words)
+            await screen.pilot.pause()
+            return screen.text()
+
+    golden.check(FOLDER / f"{name}-{size[0]}x{size[1]}.txt", asyncio.run(story()) + "\n")
+
+
+@pytest.mark.parametrize(("name", "size", "keys"), PICTURES, ids=lambda value: str(value).replace(" ", ""))
+def test_a_picture_looks_as_it_was_reviewed(
+    name: str, size: tuple[int, int], keys: tuple[str, ...], golden: Golden
+) -> None:
+    items, words = FACES[name]
+
+    async def story() -> str:
+        async with watched(Told(*items()), *size) as screen:
+            await screen.reads(words)
+            await screen.press(*keys)
+            await screen.pilot.pause()
+            return screen.app.export_screenshot(simplify=False)
+
+    stem = "-".join((name, f"{size[0]}x{size[1]}", *keys))
+    golden.check(FOLDER / f"{stem}.svg", asyncio.run(story()))
+
+
+def test_there_are_few_pictures_and_none_is_left_over() -> None:
+    assert len(PICTURES) <= 12
+    named = {"-".join((name, f"{size[0]}x{size[1]}", *keys)) for name, size, keys in PICTURES}
+    assert {path.stem for path in FOLDER.glob("*.svg")} == named
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {f"{name}-{w}x{h}" for name in FACES for w, h in SIZES}
