@@ -89,4 +89,4 @@ class Windows:
         """
         if self._interval is not None:
             return max(1, round(WINDOW_STEPS / self._interval))
-        return WINDOW_STEPS if self._whole >= 0.9 * LOOKED_AT else 1
+        return WINDOW_STEPS if self._whole >= 0.9 * max(1, self._looked) else 1
