@@ -72,6 +72,7 @@ class Expecting:
         self._judged: dict[str, str | int | float | bool] = {}
         self._learner = Learner(name="unnamed")
         self._coupled: bool | None = None
+        self._graph_sizes: tuple[int, ...] = ()
         self.refused: tuple[str, ...] = ()
         """Why the given profile is not used, in words."""
 
@@ -102,17 +103,22 @@ class Expecting:
             differences = self._given.matches(identity)
             self.refused = tuple(difference.sentence() for difference in differences)
         recalled = self._recall(identity) if self._recall is not None else None
-        if recalled is not None:
-            self._learner = recalled
-        else:
-            self._learner = Learner(
-                name=key_of(identity),
-                identity=identity,
-                judged=dict(self._judged),
-                graph_sizes=server.graph_sizes,
-                coupled=self._coupled,
-            )
+        self._graph_sizes = server.graph_sizes
+        self._learner = recalled if recalled is not None else self._fresh()
         return True
+
+    def relearn(self) -> None:
+        """Forgets what was learned of this service and begins anew."""
+        self._learner = self._fresh()
+
+    def _fresh(self) -> Learner:
+        return Learner(
+            name=key_of(self._identity) if self._identity.model is not None else "unnamed",
+            identity=self._identity,
+            judged=dict(self._judged),
+            graph_sizes=self._graph_sizes,
+            coupled=self._coupled,
+        )
 
     def see(self, sample: Sample, *, suspicious: bool) -> bool:
         """Takes a sample to learn from; True when what has been learned should be saved."""

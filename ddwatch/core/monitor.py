@@ -183,6 +183,11 @@ class Monitor:
         unsaved, self._unsaved = self._unsaved, False
         return self._expecting.learner if unsaved else None
 
+    def relearn(self) -> None:
+        """Forgets what was learned of this service and begins anew."""
+        self._unsaved = False
+        self._expecting.relearn()
+
     def _compare(self, now: float) -> None:
         """Sets the newest reading beside the model; a contaminated reading has no ratio."""
         samples = self._ranks.busy(now)

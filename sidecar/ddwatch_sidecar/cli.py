@@ -43,6 +43,10 @@ def parser() -> Parser:
     add("--allow-host", action="append", metavar="NAME", help="a further name that readers may use for this host")
     add("--catch-up", metavar="MIB", help="how much of an existing log to read at the start (16)")
     add("--tz", metavar="ZONE", help="zone of the stamps in an existing log (this host's)")
+    add("--sglang-url", metavar="URL", help="SGLang itself, asked for its load every 2 s: the better witness")
+    add("--sglang-key-file", metavar="FILE", help="SGLang's own key (else DDWATCH_SGLANG_KEY)")
+    add("--profile", metavar="NAME|FILE", help="judge by this profile; without one ddwatch learns its own")
+    add("--no-learn", dest="learn", action="store_false", default=None, help="keep nothing of what is learned")
     add("--config", metavar="FILE", help="settings in TOML (else DDWATCH_CONFIG, else the user's ddwatch/sidecar.toml)")
     add("--simulated", action="store_true", default=None, help="say SIMULATED everywhere: the service is not real")
     add("--time-scale", metavar="N", help="let time run N times as fast (for a simulated service)")
@@ -70,7 +74,8 @@ def planned(words: Sequence[str], environment: dict[str, str]) -> "Plan | None":
     if arguments.until_pid is not None and arguments.until_pid <= 0:
         raise CommandFailed("--until-pid must be the id of a process", Exit.USAGE)
     token = config.read_token(settings, environment, narrate)
-    return run.plan(settings, token, until_pid=arguments.until_pid, announce=arguments.announce)
+    key = config.read_sglang_key(settings, environment, narrate)
+    return run.plan(settings, token, key, until_pid=arguments.until_pid, announce=arguments.announce)
 
 
 def run(words: Sequence[str], environment: dict[str, str]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
@@ -48,6 +49,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How much of an existing log is read at the start, MiB."""
     tz: str | None = None
     """Zone of the stamps in the log; None is the zone of this host."""
+    sglang_url: str | None = None
+    """Address of SGLang itself, asked for its load and its setup."""
+    sglang_key_file: str | None = None
+    profile: str | None = None
+    """Name or file of the profile to judge by."""
+    learn: bool = True
+    """Whether what is learned is kept between runs."""
     time_scale: float = 1.0
     simulated: bool = False
 
@@ -68,6 +76,18 @@ def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) and item for item in value):
         return tuple(value)
     raise ValueError("must be a text or a list of texts")
+
+
+def _url(value: Any) -> str:
+    if isinstance(value, str):
+        found = urlsplit(value if "//" in value else f"http://{value}")
+        try:
+            usable = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+        except ValueError:
+            usable = False
+        if usable and found.username is None and found.path in ("", "/") and not found.query:
+            return f"{found.scheme}://{found.netloc}"
+    raise ValueError("must be an address like http://127.0.0.1:30000, without a path or a password")
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -120,6 +140,10 @@ READINGS: dict[str, Reading] = {
     "catch_up": _number(0.0, LARGEST_CATCH_UP_MIB, "must be a number of MiB from 0 up"),
     "tz": _zone,
     "time_scale": _number(0.001, LARGEST_TIME_SCALE, f"must be a number above 0, at most {LARGEST_TIME_SCALE:.0f}"),
+    "sglang_url": _url,
+    "sglang_key_file": _text,
+    "profile": _text,
+    "learn": _flag,
     "simulated": _flag,
 }
 """One entry per setting; the key is its name in the file, the flag and the environment differ in dashes and case."""
@@ -202,34 +226,47 @@ def settle(flags: Mapping[str, Any], environment: Mapping[str, str], config: str
     return Settings(**layers)
 
 
+def read_sglang_key(settings: Settings, environment: Mapping[str, str], tell: Callable[[str], None]) -> str | None:
+    """SGLang's own key from --sglang-key-file, else from DDWATCH_SGLANG_KEY, else None; raises CommandFailed."""
+    return _secret("key of SGLang", settings.sglang_key_file, "DDWATCH_SGLANG_KEY", environment, tell)
+
+
 def read_token(settings: Settings, environment: Mapping[str, str], tell: Callable[[str], None]) -> str | None:
     """The token from --token-file, else from DDWATCH_TOKEN, else None; raises CommandFailed."""
-    if settings.token_file is not None:
-        token, origin = _token_of_file(Path(settings.token_file), tell), settings.token_file
-    elif "DDWATCH_TOKEN" in environment:
-        token, origin = environment["DDWATCH_TOKEN"].strip(), "DDWATCH_TOKEN"
-    else:
-        return None
-    if not token:
-        raise CommandFailed(f"the token in {origin} is empty", Exit.INPUT)
-    if not all("!" <= mark <= "~" for mark in token):
-        raise CommandFailed(
-            f"the token in {origin} must be one line of visible ASCII characters without spaces", Exit.INPUT
-        )
-    if len(token) < SHORT_TOKEN:
+    token = _secret("token", settings.token_file, "DDWATCH_TOKEN", environment, tell)
+    if token is not None and len(token) < SHORT_TOKEN:
+        origin = settings.token_file or "DDWATCH_TOKEN"
         tell(f"the token in {origin} is short; use {SHORT_TOKEN} characters or more")
     return token
 
 
-def _token_of_file(path: Path, tell: Callable[[str], None]) -> str:
+def _secret(
+    what: str, file: str | None, variable: str, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> str | None:
+    if file is not None:
+        secret, origin = _secret_of_file(what, Path(file), tell), file
+    elif variable in environment:
+        secret, origin = environment[variable].strip(), variable
+    else:
+        return None
+    if not secret:
+        raise CommandFailed(f"the {what} in {origin} is empty", Exit.INPUT)
+    if not all("!" <= mark <= "~" for mark in secret):
+        raise CommandFailed(
+            f"the {what} in {origin} must be one line of visible ASCII characters without spaces", Exit.INPUT
+        )
+    return secret
+
+
+def _secret_of_file(what: str, path: Path, tell: Callable[[str], None]) -> str:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             data = file.read(TOKEN_BYTES + 1)
     except OSError as error:
-        raise CommandFailed(f"the token file {path} cannot be read: {error.strerror}", Exit.INPUT) from error
+        raise CommandFailed(f"the {what} file {path} cannot be read: {error.strerror}", Exit.INPUT) from error
     if len(data) > TOKEN_BYTES:
-        raise CommandFailed(f"the token file {path} is too long to be a token", Exit.INPUT)
+        raise CommandFailed(f"the {what} file {path} is too long to be a {what}", Exit.INPUT)
     if stat.S_IMODE(mode) & 0o077:
-        tell(f"the token file {path} can be read by others; run chmod 600 on it")
+        tell(f"the {what} file {path} can be read by others; run chmod 600 on it")
     return data.decode("ascii", "replace").strip()

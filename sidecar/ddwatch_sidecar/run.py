@@ -16,6 +16,7 @@ import psutil
 
 from ddwatch import __version__
 from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.monitor import Monitor
 from ddwatch_sidecar.config import DEFAULT_PORT, Settings, zone_of
@@ -23,15 +24,19 @@ from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.exports.guard import Guard, host_of
 from ddwatch_sidecar.exports.http import HttpServer
 from ddwatch_sidecar.exports.listen import Address, Resolved, Unusable, open_listener, parse_address, resolve, url_of
+from ddwatch_sidecar.keeping import Keeper
 from ddwatch_sidecar.metering import Meter
+from ddwatch_sidecar.model import expecting, keep
 from ddwatch_sidecar.narration import narrate
-from ddwatch_sidecar.service import Clock, ScaledClock, Service, Stream, WallClock
+from ddwatch_sidecar.service import Clock, Endpoint, ScaledClock, Service, Stream, WallClock
 from ddwatch_sidecar.sources.contract import Source
 from ddwatch_sidecar.sources.log_file import LogFile
 from ddwatch_sidecar.sources.standard_input import StandardInput
 
 ANNOUNCE_SCHEMA = "ddwatch.sidecar/1"
 MIB = 1024 * 1024
+SAVING_SECONDS = 1.0
+"""How long the last save of what was learned may take at the end."""
 PARENT_SECONDS = 0.5
 """How often the process of --until-pid is looked at."""
 
@@ -54,10 +59,12 @@ def printed(settings: Settings) -> str:
 
 
 def sources(settings: Settings) -> list[Source]:
-    """One source per --log; raises CommandFailed when there is none or one is named twice."""
+    """One source per --log; raises CommandFailed when there is nothing to read or one is named twice."""
     paths = list(settings.log)
-    if not paths:
-        raise CommandFailed("there is nothing to read: give --log PATH, or --log - for standard input", Exit.USAGE)
+    if not paths and settings.sglang_url is None:
+        raise CommandFailed(
+            "there is nothing to read: give --log PATH, --log - for standard input, or --sglang-url URL", Exit.USAGE
+        )
     if len(set(paths)) < len(paths):
         raise CommandFailed("the same log is named twice", Exit.USAGE)
     found: list[Source] = []
@@ -101,6 +108,9 @@ class Plan:
         listener: socket.socket,
         found: Sequence[Source],
         *,
+        sglang_key: str | None,
+        expecting: Expecting,
+        keeper: Keeper | None,
         parent: psutil.Process | None,
         announce: bool,
     ) -> None:
@@ -108,6 +118,9 @@ class Plan:
         self._guard = guard
         self._listener = listener
         self._sources = found
+        self._sglang_key = sglang_key
+        self._expecting = expecting
+        self._keeper = keeper
         self._parent = parent
         self._announce = announce
 
@@ -118,12 +131,14 @@ class Plan:
             clock = ScaledClock(clock, self._settings.time_scale)
         now = clock.now()
         zone = zone_of(self._settings.tz) or HostZone()
-        monitor = Monitor(started_at=now, version=__version__, simulated=self._settings.simulated)
+        monitor = Monitor(
+            started_at=now, version=__version__, simulated=self._settings.simulated, expecting=self._expecting
+        )
         meter = Meter()
         # Secrets in server arguments are only told to have changed; the key keeps their digests unguessable.
         key = os.urandom(32)
         streams = [Stream(source, LogReader(zone, now, key), narrate) for source in self._sources]
-        service = Service(streams, monitor, clock, meter)
+        service = Service(streams, monitor, clock, meter, self._endpoints(key))
         publication = service.publication
         supply = Supply(publication.latest, monitor.history, monitor.tallies, meter.figures, publication)
         server = HttpServer(supply, self._guard)
@@ -135,6 +150,8 @@ class Plan:
         await server.start(self._listener)
         self._say(url)
         watching = [asyncio.create_task(server.failed())]
+        keeping = [asyncio.create_task(keep(monitor, self._keeper, service.stopping))] if self._keeper else []
+        watching += keeping
         if self._parent is not None:
             watching.append(asyncio.create_task(_gone(self._parent, service.stop)))
         running = asyncio.create_task(service.run())
@@ -144,6 +161,8 @@ class Plan:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
+            if keeping:
+                await asyncio.wait(keeping, timeout=SAVING_SECONDS)
         finally:
             for task in (running, *watching):
                 task.cancel()
@@ -152,8 +171,17 @@ class Plan:
         narrate("stopped")
         return await running
 
+    def _endpoints(self, digest_key: bytes) -> list[Endpoint]:
+        url = self._settings.sglang_url
+        if url is None:
+            return []
+        # A web client is loaded only where it is asked for.
+        from ddwatch_sidecar.sources.loads import LoadsEndpoint
+
+        return [LoadsEndpoint(url, api_key=self._sglang_key, digest_key=digest_key)]
+
     def _say(self, url: str) -> None:
-        names = ", ".join(self._settings.log)
+        names = ", ".join([*self._settings.log, *([self._settings.sglang_url] if self._settings.sglang_url else [])])
         narrate(f"{__version__} serves {names} on {url}")
         if self._announce:
             # Whoever asked for the line may have left already.
@@ -191,7 +219,9 @@ def _guard(settings: Settings, address: Address, token: str | None) -> Guard:
     return Guard(token=token, hosts=(address.host, *settings.allow_host))
 
 
-def plan(settings: Settings, token: str | None, *, until_pid: int | None, announce: bool) -> Plan:
+def plan(
+    settings: Settings, token: str | None, sglang_key: str | None, *, until_pid: int | None, announce: bool
+) -> Plan:
     """Looks at everything that can be refused and opens the socket; raises CommandFailed with one sentence."""
     found = sources(settings)
     try:
@@ -205,6 +235,8 @@ def plan(settings: Settings, token: str | None, *, until_pid: int | None, announ
             Exit.USAGE,
         )
     guard = _guard(settings, address, token)
+    keeper = Keeper(narrate) if settings.learn and not settings.simulated else None
+    model_side = expecting(settings.profile, keeper)
     parent: psutil.Process | None = None
     if until_pid is not None:
         try:
@@ -215,4 +247,14 @@ def plan(settings: Settings, token: str | None, *, until_pid: int | None, announ
         listener = open_listener(address, resolved)
     except Unusable as unusable:
         raise CommandFailed(str(unusable), Exit.INPUT) from unusable
-    return Plan(settings, guard, listener, found, parent=parent, announce=announce)
+    return Plan(
+        settings,
+        guard,
+        listener,
+        found,
+        sglang_key=sglang_key,
+        expecting=model_side,
+        keeper=keeper,
+        parent=parent,
+        announce=announce,
+    )

@@ -102,6 +102,19 @@ class Folding(Protocol):
         """All counts so far."""
 
 
+class Endpoint(Protocol):
+    """Something that is asked at a pace of its own, over the network."""
+
+    name: str
+    pause_seconds: float
+
+    async def poll(self, now: float) -> Sequence[Record]:
+        """What it answers; what the world does is a SourceFault."""
+
+    async def close(self) -> None:
+        """Lets go of connections."""
+
+
 class Metering(Protocol):
     """Reads what this process costs."""
 
@@ -229,15 +242,22 @@ class Service:
         monitor: Folding,
         clock: Clock,
         meter: Metering,
+        endpoints: Sequence[Endpoint] = (),
     ) -> None:
         self._streams = streams
         self._monitor = monitor
         self._clock = clock
         self._meter = meter
+        self._endpoints = endpoints
         self._stop = asyncio.Event()
         self._news = False
         self._deadline = float("inf")
         self.publication = Publication(monitor.at(clock.now()))
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set once it has been told to stop."""
+        return self._stop
 
     def stop(self) -> None:
         """Begins the end: what stands in the sources is read once more, then `run` returns."""
@@ -249,7 +269,11 @@ class Service:
         """Polls and publishes; returns False when a source is stuck in the operating system and was left behind."""
         pool = ThreadPoolExecutor(max_workers=max(1, len(self._streams)), thread_name_prefix="source")
         following = [asyncio.create_task(self._follow(stream, pool)) for stream in self._streams]
-        endless = [asyncio.create_task(self._publish()), asyncio.create_task(self._metering())]
+        endless = [
+            asyncio.create_task(self._publish()),
+            asyncio.create_task(self._metering()),
+            *(asyncio.create_task(self._ask(endpoint)) for endpoint in self._endpoints),
+        ]
         stopped = asyncio.create_task(_wait(self._stop, None))
         try:
             waiting: set[asyncio.Task[None]] = {*following, *endless, stopped}
@@ -268,6 +292,8 @@ class Service:
             for task in (*following, *endless, stopped):
                 task.cancel()
             await asyncio.gather(*following, *endless, stopped, return_exceptions=True)
+            for endpoint in self._endpoints:
+                await endpoint.close()
             pool.shutdown(wait=False)
         return not stuck
 
@@ -312,6 +338,13 @@ class Service:
                 published_at = loop.time()
                 self._news = False
                 self.publication.publish(self._monitor.at(self._clock.now()))
+
+    async def _ask(self, endpoint: Endpoint) -> None:
+        while not self._stop.is_set():
+            for record in await endpoint.poll(self._clock.now()):
+                self._monitor.accept(record, endpoint.name)
+                self._news = True
+            await _wait(self._stop, endpoint.pause_seconds)
 
     async def _metering(self) -> None:
         while not self._stop.is_set():

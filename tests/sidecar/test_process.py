@@ -232,6 +232,10 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
         "allow_host": [],
         "catch_up": 16.0,
         "tz": None,
+        "sglang_url": None,
+        "sglang_key_file": None,
+        "profile": None,
+        "learn": True,
         "time_scale": 1.0,
         "simulated": False,
     }
