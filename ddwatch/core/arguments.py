@@ -13,7 +13,7 @@ from ddwatch.core.records import ServerStart
 
 Scalar = str | int | float | bool | None
 
-VALUE_LIMIT = 400
+VALUE_LIMIT = 1500
 NAME_LIMIT = 100
 COUNT_LIMIT = 1000
 
@@ -127,6 +127,7 @@ NAME = re.compile(r"[ ,\n]*(?:([A-Za-z_]\w{0,99})(?:=|: )|'([^'\\]{1,100})': ?|\
 INTEGER = re.compile(r"[+-]?\d{1,18}$")
 FLOAT = re.compile(r"[+-]?(?:\d{1,18}\.\d*|\.\d+|\d{1,18}\.?\d*[eE][+-]?\d{1,3})$")
 OPENING = re.compile(r"server_args ?= ?(?:\w{1,40}\(|\{)|\s*\{|\s*\w{1,40}\(")
+WORD = re.compile(r"[\w.+-]+")
 WORDS: dict[str, Scalar] = {
     "True": True,
     "False": False,
@@ -234,7 +235,29 @@ def scalar(printed: str) -> Scalar:
         return float(printed)
     if len(printed) >= 2 and printed[0] in "'\"" and printed[-1] == printed[0]:
         return re.sub(r"\\(.)", r"\1", printed[1:-1])
-    return printed
+    return canonical(printed) if printed[:1] in ("[", "{", "(") else printed
+
+
+def canonical(printed: str) -> str:
+    """A nested value in one spelling, whether Python or JSON printed it."""
+    parts: list[str] = []
+    at = 0
+    while at < len(printed):
+        found = STRING.match(printed, at)
+        if found is not None:
+            parts.append("'" + found[0].strip("'\"") + "'")
+            at = found.end()
+            continue
+        word = WORD.match(printed, at)
+        if word is not None:
+            value = WORDS.get(word[0], word[0])
+            parts.append(str(value))
+            at = word.end()
+            continue
+        if printed[at] not in " \n":
+            parts.append(", " if printed[at] == "," else ": " if printed[at] == ":" else printed[at])
+        at += 1
+    return "".join(parts)
 
 
 def short_model(path: str) -> str:
@@ -287,8 +310,8 @@ def read_arguments(text: str, key: bytes) -> Arguments:
         value = scalar(printed)
         if is_allowed(name, value):
             allowed[name] = shown(name, value)
-        elif value not in (None, False, "", "[]", "{}", "()"):
-            withheld[name] = digest(printed, key)
+        elif not (value is None or value is False or value in ("", "[]", "{}", "()")):
+            withheld[name] = digest(str(value), key)
     return Arguments(allowed, withheld)
 
 
@@ -306,8 +329,13 @@ def judged(arguments: Mapping[str, Scalar]) -> dict[str, Scalar]:
     }
 
 
-UNSET: tuple[Scalar, ...] = (None, False, "", "auto", "none", "null", "[]", "{}")
-"""Values that say no more than the absence of the name, which another release may have dropped or added."""
+UNSET = ("", "auto", "none", "null", "[]", "{}")
+"""Words that say no more than the absence of the name, which another release may have dropped or added."""
+
+
+def is_unset(value: Scalar) -> bool:
+    """Whether a value says nothing; 0 says something."""
+    return value is None or value is False or (isinstance(value, str) and value in UNSET)
 
 
 def changes(before: ServerStart, after: ServerStart) -> tuple[str, ...]:
@@ -334,11 +362,10 @@ def changes(before: ServerStart, after: ServerStart) -> tuple[str, ...]:
 
 def change(name: str, old: Scalar, new: Scalar) -> list[str]:
     """The words for one allowed name."""
-    # 1 == True in Python, and is no change of a switch.
-    if old == new or (old in UNSET and new in UNSET):
+    if (old == new and isinstance(old, bool) == isinstance(new, bool)) or (is_unset(old) and is_unset(new)):
         return []
-    if old in UNSET and not isinstance(old, str):
+    if old is None or old is False:
         return [f"+{name}" if new is True else f"+{name} {new}"]
-    if new in UNSET and not isinstance(new, str):
+    if new is None or new is False:
         return [f"-{name}" if old is True else f"-{name} {old}"]
     return [f"{name} {old} → {new}"]

@@ -32,9 +32,9 @@ def read_all(lines: Iterable[bytes], arrived: float | None = None) -> list[Recor
 
 def plain(record: Record) -> dict[str, Any]:
     """A record as one golden line: its type, and the fields that say something."""
-    fields = msgspec.to_builtins(record)
+    fields = json.loads(msgspec.json.encode(record))
     fields["rank"] = {name: value for name, value in fields["rank"].items() if value is not None}
-    said = {name: value for name, value in fields.items() if value not in (None, {}, ())}
+    said = {name: value for name, value in fields.items() if value not in (None, {}, [])}
     return {"record": type(record).__name__, **said}
 
 

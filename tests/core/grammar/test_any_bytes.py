@@ -12,7 +12,7 @@ from tests.core.grammar.golden import LOGS, lines_of, plain, read_all, strings_o
 
 FILES = sorted(LOGS.glob("*.log"))
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-LONGEST = 400
+LONGEST = 1500
 
 
 def assert_presentable(records: list[Record]) -> None:
