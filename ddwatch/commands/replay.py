@@ -3,13 +3,17 @@
 import argparse
 import math
 import os
+import queue
 import re
 import select
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
+from types import TracebackType
 from typing import BinaryIO, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,6 +27,8 @@ from ddwatch.feeds.replay import Deck, ReplayFeed, last_moment
 
 WAIT_SECONDS = 0.2
 """How long a wait for a pipe goes on before it looks whether the screen is still there."""
+LINES_AHEAD = 10_000
+"""Lines of a pipe that are read before they are played."""
 FROM = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d:\d\d(?::\d\d)?)$")
 
 
@@ -189,16 +195,64 @@ class Interruptible:
         os.close(self._descriptor)
 
 
-def piped(ended: Callable[[], bool]) -> LogLines:
+class Pipe:
+    """A log from a pipe: read by a thread of its own, so that the screen is not held up by a stream that pauses."""
+
+    def __init__(self, lines: LogLines, ended: Callable[[], bool]) -> None:
+        self._lines = lines
+        self._ended = ended
+        self._queue: queue.Queue[tuple[int, bytes] | CommandFailed | None] = queue.Queue(LINES_AHEAD)
+        self._thread = threading.Thread(target=self._read, name="pipe", daemon=True)
+
+    def __enter__(self) -> Iterator[tuple[int, bytes | None]]:
+        self._thread.start()
+        return self._handed_out()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.join()
+        self._lines.__exit__(None, None, None)
+
+    def _read(self) -> None:
+        try:
+            for item in self._lines:
+                if not self._put(item):
+                    return
+            self._put(None)
+        except CommandFailed as failure:
+            self._put(failure)
+
+    def _put(self, item: tuple[int, bytes] | CommandFailed | None) -> bool:
+        while not self._ended():
+            with suppress(queue.Full):
+                self._queue.put(item, timeout=WAIT_SECONDS)
+                return True
+        return False
+
+    def _handed_out(self) -> Iterator[tuple[int, bytes | None]]:
+        last = 0
+        while not self._ended():
+            try:
+                item = self._queue.get(timeout=WAIT_SECONDS)
+            except queue.Empty:
+                yield last, None
+                continue
+            if item is None:
+                return
+            if isinstance(item, CommandFailed):
+                raise item
+            last = item[0]
+            yield item
+
+
+def piped(ended: Callable[[], bool]) -> Pipe:
     """Standard input as a log, while the terminal takes its place for the keys; raises CommandFailed without one."""
+    from ddwatch.commands.live import keys_from_terminal
+
     stream = Interruptible(os.dup(0), ended)
-    try:
-        terminal = os.open("/dev/tty", os.O_RDWR)
-    except OSError as error:
-        raise CommandFailed("ddwatch replay: the screen needs a terminal; add --headless", Exit.USAGE) from error
-    os.dup2(terminal, 0)
-    os.close(terminal)
-    return LogLines("standard input", cast("BinaryIO", stream), close=True)
+    keys_from_terminal()
+    return Pipe(LogLines("standard input", cast("BinaryIO", stream), close=True), ended)
 
 
 def screen(arguments: argparse.Namespace, zone: tzinfo | None, moment: Callable[[float], float] | None) -> int:

@@ -1,12 +1,13 @@
 """A feed that plays a log through the same core as the live path, in this process, at any speed and from any place."""
 
 import math
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from datetime import tzinfo
 from pathlib import Path
 from secrets import token_bytes
+from types import TracebackType
+from typing import Protocol
 
 from ddwatch.core.exits import CommandFailed
 from ddwatch.core.grammar.reader import LogReader
@@ -15,10 +16,8 @@ from ddwatch.core.monitor import Monitor
 from ddwatch.core.records import LinesSeen, LogRecord, Record, SourceFault, SourceUp
 from ddwatch.core.snapshot import Frame, History
 from ddwatch.feeds.contract import ReplayControls
-from ddwatch.feeds.log_lines import LogLines
+from ddwatch.feeds.play_head import Head
 
-SPEEDS: tuple[float, ...] = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)
-"""Steps of `faster` and `slower`; infinite is as fast as this machine can."""
 FRAME_SECONDS = 0.25
 """Wall time between two frames, and the longest that one frame may take to compute."""
 QUIET_SECONDS = 10.0
@@ -33,8 +32,20 @@ FAR_ASKS = 1500
 TAIL_BYTES = 1 << 18
 """Bytes at the end of a log in which its last time is looked for."""
 
-NumberedLines = Iterator[tuple[int, bytes]]
-"""Physical lines without their newlines, each with its 1-based number."""
+NumberedLines = Iterator[tuple[int, bytes | None]]
+"""Physical lines without their newlines, each with its 1-based number; None when a stream has no more for now."""
+
+
+class OpenedLines(Protocol):
+    """An opened log: a context manager over its lines."""
+
+    def __enter__(self) -> Iterable[tuple[int, bytes | None]]:
+        """The lines from the first one on."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes the log."""
 
 
 class Deck:
@@ -55,7 +66,7 @@ class Deck:
         asked: Callable[[float, Monitor], None] | None = None,
         seen: Callable[[Record], None] | None = None,
     ) -> None:
-        """Reads up to the first record.
+        """Reads up to the first record, however long a stream makes it wait.
 
         Args:
             lines: the log from its first line on.
@@ -74,7 +85,10 @@ class Deck:
         self._asked = asked
         self._seen = seen
         self._records = self._read(lines)
-        self._next = next(self._records, None)
+        self._next: Record | None = None
+        self._over = False
+        while self._next is None and self._pull():
+            pass
         self.now = base if self._next is None else self._next.at
         """The log's time that has been reached."""
         self.started_at = self.now
@@ -97,15 +111,33 @@ class Deck:
     @property
     def ended(self) -> bool:
         """Whether the last record has been taken."""
-        return self._next is None
+        return self._over
 
     @property
     def upcoming(self) -> float | None:
-        """Time of the next record; None at the end."""
+        """Time of the next record; None at the end, and where a stream has no more for now."""
         return None if self._next is None else self._next.at
 
-    def _read(self, lines: NumberedLines) -> Iterator[Record]:
+    def _pull(self) -> bool:
+        """Takes the next record, if there is one by now; False at the end."""
+        try:
+            self._next = next(self._records)
+        except StopIteration:
+            self._next, self._over = None, True
+        return not self._over
+
+    def look(self) -> None:
+        """Looks whether a stream that had no more has more now."""
+        if self._next is not None or self.ended:
+            return
+        if not self._pull():
+            self._ask()
+
+    def _read(self, lines: NumberedLines) -> Iterator[Record | None]:
         for number, line in lines:
+            if line is None:
+                yield None
+                continue
             self._lines_total = number
             self._lines_new += 1
             yield from self._reader.read(line, None, number)
@@ -122,7 +154,7 @@ class Deck:
             if self._seen is not None:
                 self._seen(record)
             self.monitor.accept(record, self._source)
-            self._next = next(self._records, None)
+            self._pull()
             self.quiet = 0.0 if self._next is None else self._next.at - self.now
             count += 1
             if count % 64 == 0 and not more():
@@ -156,97 +188,6 @@ class Deck:
         self.now = end
 
 
-class Head:
-    """The play head: what the operator wants of the replay, shared by the screen's thread and the feed's."""
-
-    def __init__(self, speed: float, can_rewind: bool, duration: float | None) -> None:
-        self._lock = threading.Condition()
-        self._speed = speed
-        self._can_rewind = can_rewind
-        self._duration = duration
-        self._paused = False
-        self._position = 0.0
-        self._furthest = 0.0
-        self._target: float | None = None
-        self.closed = False
-
-    @property
-    def position(self) -> float:
-        """Seconds of the log that have been played."""
-        return self._position
-
-    @property
-    def duration(self) -> float:
-        """Seconds that the log lasts; for a stream, or where its end shows no time, what is known of it so far."""
-        return max(self._furthest, self._duration or 0.0)
-
-    @property
-    def speed(self) -> float:
-        """Seconds of the log per second of the clock; infinite is as fast as possible."""
-        return self._speed
-
-    @property
-    def paused(self) -> bool:
-        """Whether time stands still."""
-        return self._paused
-
-    def toggle_pause(self) -> None:
-        """Halts or goes on."""
-        with self._lock:
-            self._paused = not self._paused
-            self._lock.notify_all()
-
-    def seek(self, seconds: float) -> None:
-        """Moves by that many seconds of the log; a stream cannot be moved back."""
-        with self._lock:
-            goal = max((self._position if self._target is None else self._target) + seconds, 0.0)
-            if self._duration is not None:
-                goal = min(goal, max(self._duration, self._furthest))
-            if goal < self._position and not self._can_rewind:
-                return
-            self._target = goal
-            self._lock.notify_all()
-
-    def faster(self) -> None:
-        """Raises the speed by one step."""
-        with self._lock:
-            self._speed = next((step for step in SPEEDS if step > self._speed), SPEEDS[-1])
-            self._lock.notify_all()
-
-    def slower(self) -> None:
-        """Lowers the speed by one step."""
-        with self._lock:
-            self._speed = next((step for step in reversed(SPEEDS) if step < self._speed), SPEEDS[0])
-            self._lock.notify_all()
-
-    def close(self) -> None:
-        """Ends the replay."""
-        with self._lock:
-            self.closed = True
-            self._lock.notify_all()
-
-    def wanted(self) -> float | None:
-        """Takes the place that was asked for last, if any."""
-        with self._lock:
-            target, self._target = self._target, None
-            return target
-
-    def disturbed(self) -> bool:
-        """Whether somebody waits for another place or for the end."""
-        return self.closed or self._target is not None
-
-    def reached(self, position: float) -> None:
-        """Notes where the replay is."""
-        self._position = position
-        self._furthest = max(self._furthest, position)
-
-    def rest(self, seconds: float) -> None:
-        """Waits, unless something is asked for."""
-        with self._lock:
-            if not self.disturbed():
-                self._lock.wait(seconds)
-
-
 class ReplayFeed:
     """Frames of a log in order of its own time.
 
@@ -255,7 +196,7 @@ class ReplayFeed:
 
     def __init__(
         self,
-        open_lines: Callable[[], LogLines],
+        open_lines: Callable[[], OpenedLines],
         *,
         origin: str,
         source: str = "",
@@ -361,7 +302,10 @@ class ReplayFeed:
     def _goal(self, deck: Deck, passed: float) -> float:
         """How far the log's time has come after some wall time; long silences are hurried through, visibly."""
         speed = self._head.speed
-        if deck.upcoming is None or math.isinf(speed):
+        deck.look()
+        if deck.upcoming is None:
+            return deck.now
+        if math.isinf(speed):
             return math.inf
         if deck.quiet <= QUIET_SECONDS:
             return deck.now + passed * speed

@@ -16,6 +16,7 @@ from ddwatch.core.exits import VERDICT_EXITS, Exit
 from ddwatch.demo.scenarios import SCENARIOS
 from tests.commands.documents import held_against
 from tests.commands.front_door import in_process
+from tests.commands.terminal import Terminal
 
 DEADLINE = 30.0
 
@@ -146,3 +147,17 @@ def test_children_leave_when_the_command_is_killed(temporary: Path) -> None:
     process.wait(DEADLINE)
     until(lambda: gone(children))
     assert list(temporary.glob("*/sglang.log")) == []
+
+
+def test_the_screen_is_full_at_once_and_q_takes_everything_along(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with Terminal("demo", "--scenario", "steady") as terminal:
+        terminal.until("SIMULATED", "kimi-k2.6", "DDTREE", "median", "ready after 9 min 54 s")
+        children = psutil.Process(terminal.pid).children()
+        assert len(children) == 2
+        terminal.send("q")
+        assert terminal.end() == Exit.OK
+    assert gone(children)
+    assert list(temporary.iterdir()) == []

@@ -25,6 +25,7 @@ from ddwatch.demo.scenarios import LOAD_SECONDS, generate
 from ddwatch.feeds.log_lines import open_log
 from tests.commands.documents import held_against
 from tests.commands.front_door import in_process
+from tests.commands.terminal import Terminal
 
 START = 1_777_636_800.0
 LOGS = Path(__file__).parent.parent / "golden" / "logs"
@@ -308,4 +309,26 @@ def test_a_pipe_can_be_left_while_it_waits() -> None:
         assert stream.read(10) == b""
     finally:
         stream.close()
+        os.close(writing)
+
+
+def test_a_file_plays_on_the_screen(founding: Path) -> None:
+    with Terminal("replay", str(founding), "--tz", "UTC", "--speed", "0") as terminal:
+        terminal.until("replay", "sglang.log", "restart: +reasoning_parser kimi_k2", "3 336 lines")
+        terminal.send("p")
+        terminal.until("paused")
+        terminal.send("q")
+        assert terminal.end() == Exit.OK
+
+
+def test_a_pipe_plays_on_the_screen_and_the_keys_come_from_the_terminal(founding: Path) -> None:
+    reading, writing = os.pipe()
+    try:
+        with Terminal("replay", "-", "--tz", "UTC", "--speed", "0", stdin=reading) as terminal:
+            os.write(writing, founding.read_bytes()[:60_000])
+            terminal.until("replay", "standard input", "kimi-k2.6")
+            terminal.send("q")
+            assert terminal.end() == Exit.OK
+    finally:
+        os.close(reading)
         os.close(writing)

@@ -14,7 +14,8 @@ from ddwatch.core.records import Record, SourceFault
 from ddwatch.core.snapshot import Frame
 from ddwatch.feeds.contract import Feed
 from ddwatch.feeds.log_lines import open_log
-from ddwatch.feeds.replay import CLOSE_ASKS, FRAME_SECONDS, SPEEDS, Deck, ReplayFeed, last_moment
+from ddwatch.feeds.play_head import SPEEDS
+from ddwatch.feeds.replay import CLOSE_ASKS, FRAME_SECONDS, Deck, ReplayFeed, last_moment
 from tests.fakes.clock import START, Clock
 
 UTC = timezone.utc
@@ -301,3 +302,41 @@ def test_an_empty_log_is_a_fault(tmp_path: Path) -> None:
     (fault,) = list(Player(empty).items)
     assert isinstance(fault, SourceFault)
     assert "is empty" in fault.reason
+
+
+class Stream:
+    """A stream that says nothing for a while between its parts, and ends when told to."""
+
+    def __init__(self, *parts: list[str]) -> None:
+        self._parts = parts
+
+    def __enter__(self) -> Iterator[tuple[int, bytes | None]]:
+        return self._lines()
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def _lines(self) -> Iterator[tuple[int, bytes | None]]:
+        said = 0
+        for part in self._parts:
+            for _ in range(3):
+                yield said, None
+            for text in part:
+                said += 1
+                yield said, text.encode()
+
+
+@pytest.mark.parametrize("speed", [1.0, math.inf])
+def test_a_stream_that_pauses_shows_what_it_has_said_so_far(speed: float) -> None:
+    stream = Stream([line(0), line(1)], [line(2), line(3)])
+    feed = ReplayFeed(lambda: stream, origin="pipe", zone=UTC, speed=speed, can_rewind=False, rest=lambda seconds: None)
+    seen: list[float] = []
+    for item in feed.frames():
+        assert isinstance(item, Frame)
+        seen.append(item.snapshot.at - START)
+        if seen[-1] == 3:
+            assert item.snapshot.sources[0].lines == 4
+            feed.close()
+    assert 1.0 in seen
+    assert seen == sorted(seen)
+    assert seen[-1] == 3
