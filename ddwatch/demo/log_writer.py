@@ -182,7 +182,8 @@ class LogWriter:
                     ready,
                     0,
                     f"max_total_num_tokens={share}, chunked_prefill_size=8192, max_prefill_tokens=16384, "
-                    f"max_running_requests={arguments['max_running_requests']}, context_len=262144, available_gpu_mem=5.95 GB",
+                    f"max_running_requests={arguments['max_running_requests']}, context_len=262144, "
+                    "available_gpu_mem=5.95 GB",
                 ),
             ),
             (ready, self.plain(ready, "INFO:     Started server process [4242]")),

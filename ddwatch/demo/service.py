@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lead", type=float, help="seconds of the story that already lie in the past")
     parser.add_argument("--hold", action="store_true", help="once live, wait for a line on stdin before time moves")
     parser.add_argument(
-        "--remove", action="store_true", help="at the end remove the log, and its folder if that is empty then"
+        "--remove", action="store_true", help="at the end remove the log, and its folder if that is empty"
     )
     parser.add_argument("--until-pid", type=int, help="end when this process ends")
 
