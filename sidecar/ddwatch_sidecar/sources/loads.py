@@ -1,6 +1,8 @@
 """Asks SGLang's own port: `/v1/loads?include=all` for the decode moments, `/server_info` for the setup in force."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Mapping
 
 import aiohttp
@@ -33,6 +35,13 @@ class _Refused(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.absent = absent
+
+
+def _reason(error: OSError) -> str:
+    """What the operating system says, without the address that the library adds."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return "the name is not known here"
+    return os.strerror(error.errno).lower()
 
 
 class LoadsEndpoint:
@@ -160,7 +169,7 @@ class LoadsEndpoint:
         except aiohttp.ClientConnectorCertificateError as error:
             raise _Refused(f"{self._url} shows a certificate that this host does not trust") from error
         except aiohttp.ClientConnectorError as error:
-            raise _Refused(f"nothing answers at {self._url} ({error.os_error.strerror or 'no connection'})") from error
+            raise _Refused(f"nothing answers at {self._url} ({_reason(error.os_error)})") from error
         except (aiohttp.ClientError, OSError) as error:
             raise _Refused(
                 f"{self._url} broke off its answer ({type(error).__name__}); is this SGLang's port?"
