@@ -17,6 +17,9 @@ MONTHS = {
 DAY = 86_400.0
 BACKWARDS_SECONDS = 60.0
 """Lines of several processes may be this much out of order; a larger step back is a clock that was set."""
+MIDNIGHT_SECONDS = 7200.0
+"""A time of day that is earlier by more than this is the next day's; less is a clock that was set, as at the end of
+summer time."""
 LONGEST_WINDOW = 3600.0
 """An estimated window is never longer."""
 RANK_LIMIT = 1024
@@ -120,10 +123,10 @@ class Placement:
         reference = datetime.fromtimestamp(self.last, self._zone)
         start = reference.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
         seconds = self._local(start) + second
-        # More than half a day back is midnight passed; more than half a day ahead is a line from before it.
-        if self.stamped and seconds < self.last - DAY / 2:
+        # Well back is midnight passed; nearly a day ahead is a late line from before it.
+        if self.stamped and seconds < self.last - MIDNIGHT_SECONDS:
             return self._local(start + timedelta(days=1)) + second
-        if self.stamped and seconds > self.last + DAY / 2:
+        if self.stamped and seconds > self.last + DAY - BACKWARDS_SECONDS:
             return self._local(start - timedelta(days=1)) + second
         return seconds
 
