@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -21,14 +22,22 @@ class Terminal:
     def __init__(self, *words: str, columns: int = 100, rows: int = 30, stdin: int | None = None) -> None:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
-        self._code: int | None = None
-        command = [sys.executable, "-m", "ddwatch.cli", *words]
-        self.pid, self._terminal = pty.fork()
-        if self.pid == 0:
-            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            if stdin is not None:
-                os.dup2(stdin, 0)
-            os.execv(sys.executable, command)
+        self._terminal, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ddwatch.cli", *words],
+            stdin=theirs if stdin is None else stdin,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=self._lead,
+        )
+        os.close(theirs)
+
+    @staticmethod
+    def _lead() -> None:
+        """Makes the terminal on stdout the controlling one, as under a shell."""
+        os.setsid()
+        fcntl.ioctl(1, termios.TIOCSCTTY, 0)
 
     def __enter__(self) -> "Terminal":
         return self
@@ -36,9 +45,8 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._code is None:
-            os.kill(self.pid, 9)
-            os.waitpid(self.pid, 0)
+        self.process.kill()
+        self.process.wait()
         os.close(self._terminal)
 
     @property
@@ -72,10 +80,7 @@ class Terminal:
     def end(self) -> int:
         """Waits for the end of the command and returns its exit code."""
         deadline = time.monotonic() + DEADLINE
-        while self._code is None:
+        while self.process.poll() is None:
             assert time.monotonic() < deadline, f"it never ended:\n{self.text}"
             self._take()
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
-        return self._code
+        return self.process.returncode
