@@ -146,6 +146,11 @@ class Drawn(Widget):
             return Strip.blank(self.size.width, self.look(self.FILL))
         return Strip([Segment(text, self.look(role)) for text, role in self._rows[y]], self.size.width)
 
+    @property
+    def settled(self) -> bool:
+        """Whether what is drawn is up to date with what it was given."""
+        return not self._waiting
+
     def reading(self) -> str:
         """What is drawn, as text: what the user reads."""
         return "\n".join("".join(text for text, _ in row) for row in self._rows)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timezone
 from typing import TypeVar
 
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from ddwatch.app import DDWatch
@@ -16,6 +17,12 @@ from tests.tui.picture import Told
 
 DEADLINE = 10.0
 App = TypeVar("App", bound=DDWatch)
+
+
+def moved(frame: Frame, seconds: float) -> Frame:
+    """The same frame some seconds later with another rate."""
+    now = replace(frame.snapshot.now, at=frame.snapshot.at + seconds, throughput=77.7)
+    return replace(frame, snapshot=replace(frame.snapshot, at=frame.snapshot.at + seconds, now=now))
 
 
 class Wall:
@@ -48,6 +55,10 @@ class Watched:
                         rows[region.y + y][region.x + x] = sign
         return "\n".join("".join(row).rstrip() for row in rows)
 
+    def settled(self) -> bool:
+        """Whether every panel shows what it was given."""
+        return all(panel.settled for panel in self.app.screen.query(Drawn))
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Waits for a condition; fails with the screen's text when it does not come true."""
         loop = asyncio.get_running_loop()
@@ -59,7 +70,7 @@ class Watched:
 
     async def reads(self, words: str) -> None:
         """Waits until the words are on the screen."""
-        await self.until(lambda: words in self.text())
+        await self.until(lambda: words in self.text() and self.settled())
 
     async def say(self, item: Frame | SourceFault, words: str) -> None:
         """Lets the feed say something and waits for its trace on the screen."""

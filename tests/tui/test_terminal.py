@@ -11,6 +11,9 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from ddwatch.screens.overview import Overview
+from ddwatch.screens.pages import Page
+from ddwatch.widgets.lean import LeanScreen
 from ddwatch.widgets.terminal import speaks_utf8, wants_mouse
 from tests.fakes.sidecar_http import FakeSidecar, event
 from tests.tui import frames
@@ -203,6 +206,11 @@ def test_what_was_drawn_in_pieces_equals_what_is_drawn_at_once(sidecar: FakeSide
         terminal.until(lambda: terminal.raw.count(b"\x1b[?1049h") == 2, "back")
         terminal.reads("FROZEN")
         terminal.until(lambda: without_ages(terminal.text()) == without_ages(pieces), f"the same picture as\n{pieces}")
+
+
+def test_every_screen_of_ours_writes_leanly() -> None:
+    assert issubclass(Overview, LeanScreen)
+    assert issubclass(Page, LeanScreen)
 
 
 def without_ages(text: str) -> str:
