@@ -146,18 +146,20 @@ def headless(
     except CommandFailed:
         # Damaged further on: what was read up to there is still told.
         if account.decode_lines:
-            words.end(account.summary(deck.lines))
+            words.end(account.summary(deck.lines, deck.monitor.at(deck.now).server.restarts))
             sys.stdout.flush()
         raise
     if account.decode_lines == 0:
         raise no_decode_line(deck.lines)
-    words.end(account.summary(deck.lines))
+    words.end(account.summary(deck.lines, deck.monitor.at(deck.now).server.restarts))
     return account.exit_code()
 
 
 def no_decode_line(lines: int) -> CommandFailed:
     """The sentence for a log that holds nothing to watch."""
-    return CommandFailed(f"ddwatch replay: no decode line in {lines} lines; is this the scheduler's log?")
+    return CommandFailed(
+        f"ddwatch replay: no decode line in {lines} line{'' if lines == 1 else 's'}; is this the scheduler's log?"
+    )
 
 
 def first_moment(lines: LogLines, zone: tzinfo | None, base: float) -> float:

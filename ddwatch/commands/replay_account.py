@@ -72,7 +72,7 @@ class Account:
     def __init__(self, changed: Callable[[Snapshot], None]) -> None:
         self._changed = changed
         self._positions = Positions()
-        self._verdict: Verdict | None = None
+        self._verdict: VerdictName | None = None
         self._since = 0.0
         self._seq = 0
         self.begin = -math.inf
@@ -83,7 +83,6 @@ class Account:
         self.clean = 0
         self.flags: Counter[str] = Counter()
         self.events: Counter[str] = Counter()
-        self.restarts = 0
         self.verdict_seconds: dict[VerdictName, float] = {}
         self.medians = {"throughput": Median(), "accept_length": Median(), "step_seconds": Median()}
         self.first: float | None = None
@@ -111,29 +110,29 @@ class Account:
             self.medians["accept_length"].add(sample.accept_length)
             self.medians["step_seconds"].add(sample.step_seconds)
 
-    def asked(self, now: float, monitor: Monitor) -> None:
-        """Takes what the monitor holds now."""
-        snapshot = monitor.at(now)
-        for event in monitor.history(self._seq).events:
+    def asked(self, now: float, monitor: Monitor, verdict: Verdict) -> None:
+        """Takes what the monitor holds now; the whole snapshot is only looked at when the verdict changes."""
+        history = monitor.history(self._seq)
+        for event in history.events:
             if event.replaces is None and event.at >= self.begin:
                 self.events[event.kind] += 1
-        self._seq = snapshot.seq
-        self.restarts = snapshot.server.restarts
-        name = None if self._verdict is None else self._verdict.name
-        if name is not None:
-            self.verdict_seconds[name] = self.verdict_seconds.get(name, 0.0) + now - self._since
+        newest = [point.seq for point in history.points[-1:]] + [event.seq for event in history.events]
+        self._seq = max([self._seq, *newest])
+        if self._verdict is not None:
+            held = self.verdict_seconds.get(self._verdict, 0.0)
+            self.verdict_seconds[self._verdict] = held + now - self._since
         self._since = now
-        if now >= self.begin and name != snapshot.verdict.name:
-            self.verdict_seconds.setdefault(snapshot.verdict.name, 0.0)
-            self._verdict = snapshot.verdict
-            self._changed(snapshot)
+        if now >= self.begin and self._verdict != verdict.name:
+            self._verdict = verdict.name
+            self.verdict_seconds.setdefault(verdict.name, 0.0)
+            self._changed(monitor.at(now))
 
     def exit_code(self) -> Exit:
         """The worst of page, notice and fine; unjudged only when nothing else was."""
         codes = {VERDICT_EXITS[name] for name in self.verdict_seconds}
         return max(codes - {Exit.UNJUDGED}, default=Exit.UNJUDGED)
 
-    def summary(self, lines: int) -> dict[str, Any]:
+    def summary(self, lines: int, restarts: int) -> dict[str, Any]:
         """What the whole run comes to."""
         return {
             "lines": lines,
@@ -142,7 +141,7 @@ class Account:
             "clean": self.clean,
             "flags": dict(sorted(self.flags.items())),
             "events": dict(sorted(self.events.items())),
-            "restarts": self.restarts,
+            "restarts": restarts,
             "verdict_seconds": {name: round(seconds, 3) for name, seconds in self.verdict_seconds.items()},
             "medians": {name: median.value() for name, median in self.medians.items()},
             "first": iso(self.first) if self.first is not None else None,

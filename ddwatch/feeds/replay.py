@@ -14,7 +14,7 @@ from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.history import merged
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.records import LinesSeen, LogRecord, Record, SourceFault, SourceUp
-from ddwatch.core.snapshot import Frame, History
+from ddwatch.core.snapshot import Frame, History, Verdict
 from ddwatch.feeds.contract import ReplayControls
 from ddwatch.feeds.play_head import Head
 
@@ -63,7 +63,7 @@ class Deck:
         source: str,
         version: str = "",
         simulated: bool = False,
-        asked: Callable[[float, Monitor], None] | None = None,
+        asked: Callable[[float, Monitor, Verdict], None] | None = None,
         seen: Callable[[Record], None] | None = None,
     ) -> None:
         """Reads up to the first record, however long a stream makes it wait.
@@ -75,7 +75,7 @@ class Deck:
             source: name of the log in snapshots.
             version: version of ddwatch, shown with every snapshot.
             simulated: whether the log comes from a simulation.
-            asked: told each time after the core was asked.
+            asked: told the time, the monitor and its verdict each time after the core was asked.
             seen: told each record before the core takes it.
         """
         self._reader = LogReader(zone, base, token_bytes(32))
@@ -172,9 +172,9 @@ class Deck:
         if not self._unstamped and not self._reader.stamped:
             self._unstamped = True
             self.monitor.unstamped()
-        self.monitor.verdicts(self.now)
+        verdict = self.monitor.verdicts(self.now)[0]
         if self._asked is not None:
-            self._asked(self.now, self.monitor)
+            self._asked(self.now, self.monitor, verdict)
 
     def _silence(self, end: float) -> None:
         """Moves to `end`, asking at each whole second before it (bounded)."""

@@ -11,7 +11,7 @@ import pytest
 
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.records import Record, SourceFault
-from ddwatch.core.snapshot import Frame
+from ddwatch.core.snapshot import Frame, Verdict
 from ddwatch.feeds.contract import Feed
 from ddwatch.feeds.log_lines import open_log
 from ddwatch.feeds.play_head import SPEEDS
@@ -242,7 +242,7 @@ class TestDeck:
     """One run of a log through the core."""
 
     def deck(self, lines: list[str], asked: list[float], seen: list[Record] | None = None) -> Deck:
-        def ask(now: float, monitor: Monitor) -> None:
+        def ask(now: float, monitor: Monitor, verdict: Verdict) -> None:
             asked.append(now - START)
 
         numbered = ((number, text.encode()) for number, text in enumerate(lines, 1))
