@@ -195,7 +195,7 @@ def _what_if(found: Explanation) -> list[str]:
 
 
 def _footer(profile: Profile, found: Explanation) -> list[str]:
-    calibrated = "" if profile.calibrated else ", not calibrated: it never accuses"
+    calibrated = "" if profile.calibrated else ", not calibrated: never accuses"
     rows = ["", _row("profile", f"{profile.name}{calibrated}")]
     if found.extrapolated:
         rows.append(_row("", evidence_words(profile)))

@@ -151,6 +151,7 @@ def report(profile: Profile, setup: Setup, left_out: Sequence[str], output: str)
             "total_context_tokens": [low, high],
             "regions": len(profile.evidence.regions),
         },
+        "calibrated": profile.calibrated,
         "fit_error": profile.fit_error,
         "band": {"low": profile.band().low, "high": profile.band().high},
         "lag1_autocorrelation": profile.lag1,

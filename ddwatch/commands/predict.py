@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(document(profile, one, rows)).decode() + "\n")
         return Exit.OK
-    lines = _lines(profile, one, accept) if one is not None else [_conditions(profile, rows[0], accept)]
+    lines = _lines(profile, one, accept) if one is not None else [_conditions(rows[0], accept), _origin(profile)]
     if rows:
         lines += ["", *_table(rows)]
     sys.stdout.write(readable("\n".join(lines) + "\n", sys.stdout.encoding))
@@ -125,17 +125,15 @@ def document(profile: Profile, one: Prediction | None, rows: list[Prediction]) -
     return found
 
 
-def _conditions(profile: Profile, prediction: Prediction, accept: AcceptChoice) -> str:
-    """The line below the figures: what they hold for and where they are from."""
-    calibrated = "" if profile.calibrated else ", not calibrated"
-    batch = f"batch {prediction.batch}"
-    return f"{batch} · accept length {accept_words(accept, prediction)} · profile {profile.name}{calibrated}"
+def _origin(profile: Profile) -> str:
+    """Where the figures are from."""
+    return f"profile {profile.name}{'' if profile.calibrated else ', not calibrated'}"
 
 
-def accept_words(accept: AcceptChoice, prediction: Prediction) -> str:
-    """The accept length and who said so."""
+def _conditions(prediction: Prediction, accept: AcceptChoice) -> str:
+    """What the figures hold for, and who said which accept length."""
     origin = "" if accept.origin == "given" else f" ({accept.origin})"
-    return f"{prediction.accept_length:.3g}{origin}"
+    return f"batch {prediction.batch} · accept length {prediction.accept_length:.3g}{origin}"
 
 
 def _lines(profile: Profile, one: Prediction, accept: AcceptChoice) -> list[str]:
@@ -155,13 +153,13 @@ def _lines(profile: Profile, one: Prediction, accept: AcceptChoice) -> list[str]
             f"{short(one.output_tokens)} tokens after a prompt of {short(one.context_tokens)} · "
             f"mean step {milliseconds(one.step_seconds)} ms · {prefill}"
         )
-    lines = [head, f"  {where}", f"  {_conditions(profile, one, accept)}"]
+    lines = [head, f"  {where}", f"  {_conditions(one, accept)}"]
     if one.extrapolated:
         lines.append(f"  extrapolated: {evidence_words(profile)}")
     end = one.context_tokens + (one.output_tokens or 0)
     if not accept.covers(one.context_tokens) or not accept.covers(end):
         lines.append("  accept length taken from the nearest context where it is known")
-    return lines
+    return [*lines, f"  {_origin(profile)}"]
 
 
 def evidence_words(profile: Profile) -> str:

@@ -110,7 +110,8 @@ def _explained(profile: Profile, load: Load, measured: float, idle: float | None
     implied = measured * per_token
     middle = (load.begin_context + load.end_context) / 2.0
     typical = typical_class(profile.accept, middle, implied)
-    choice = _accept_choice(profile, load, typical)
+    usual = typical is not None and is_usual(typical, middle, implied)
+    choice = _accept_choice(profile, load, typical, usual)
     band = widened(profile.band(), choice.margin(middle)) if choice is not None else profile.band()
     length = choice.at(middle) if choice is not None else implied
     expected = length / per_token
@@ -134,19 +135,20 @@ def _explained(profile: Profile, load: Load, measured: float, idle: float | None
         reason=reason,
         extrapolated=not covered,
         implied_accept_length=implied,
-        typical_of=typical.text_class if typical is not None and is_usual(typical, middle, implied) else None,
+        typical_of=typical.text_class if typical is not None and usual else None,
         reference=reference,
         factors=factors,
         what_if=_what_if(profile, load, measured, reference, step),
     )
 
 
-def _accept_choice(profile: Profile, load: Load, typical: AcceptCurve | None) -> AcceptChoice | None:
+def _accept_choice(profile: Profile, load: Load, typical: AcceptCurve | None, usual: bool) -> AcceptChoice | None:
+    """The given accept length, else that of the class that the rate is usual for, of all text, or of the nearest."""
     if load.accept_length is not None:
         return AcceptChoice(length=load.accept_length, origin="given")
-    if typical is not None:
-        return AcceptChoice(curve=typical, origin=f"class {typical.text_class}")
     overall = profile.accept_curve(OVERALL)
+    if typical is not None and (usual or overall is None):
+        return AcceptChoice(curve=typical, origin=f"class {typical.text_class}")
     return AcceptChoice(curve=overall, origin="overall") if overall is not None else None
 
 

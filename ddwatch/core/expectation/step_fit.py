@@ -14,16 +14,16 @@ from math import exp, log
 from msgspec import Struct
 
 from ddwatch.core.expectation.curve import Curve, place
+from ddwatch.core.expectation.evidence import MEDIAN_VARIANCE, SMALLEST_NOISE, evidence_regions, typical_error
 from ddwatch.core.expectation.least_squares import Matrix, nonnegative
 from ddwatch.core.expectation.quantiles import huber_weight, lag_one, quantile, spread
-from ddwatch.core.expectation.retention import Observation, bucket
+from ddwatch.core.expectation.retention import Observation
 from ddwatch.core.expectation.step_time import Region, StepTime
 
 HUBER = 1.345
 ROUNDS = 12
 SETTLED = 1e-5
 """Rounds end when no expectation moved by more than this share."""
-SMALLEST_NOISE = 0.002
 FOLDS = 5
 """Every fifth sample is left out in turn: residuals of samples that the curve has not seen."""
 KNOT_RATIO = 1.35
@@ -31,13 +31,12 @@ KNOT_RATIO = 1.35
 within one percent."""
 KNOT_SAMPLES = 12
 """Fewer samples between two knots cannot carry a slope of their own."""
+REFINEMENTS = 3
+"""How often stretches that the curve visibly misses are halved."""
+VISIBLE = 0.004
+"""A stretch is missed visibly when the middle of a third of its samples is off by more than this, and than chance."""
+MOST_CONTEXT_KNOTS = 48
 MOST_BATCH_KNOTS = 24
-REGION_SAMPLES = 12
-"""Fewer samples at one batch are no evidence there."""
-REGION_GAP = 2.0
-"""Contexts further apart than this factor, with nothing between, are two regions."""
-MEDIAN_VARIANCE = 1.5708
-"""Variance of a median over that of a mean, for normal noise (pi / 2)."""
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
@@ -227,47 +226,6 @@ def _curve(knots: Sequence[float], heights: Sequence[float]) -> Curve:
     return Curve(tuple(knots), tuple(max(0.0, slope) for slope in slopes))
 
 
-def _stretches(ordered: Sequence[tuple[float, float, int]]) -> list[list[tuple[float, float, int]]]:
-    """Cuts (total context, residual, batch) in order of context wherever a factor of two was never seen."""
-    runs: list[list[tuple[float, float, int]]] = []
-    for item in ordered:
-        if not runs or item[0] > REGION_GAP * runs[-1][-1][0]:
-            runs.append([])
-        runs[-1].append(item)
-    return runs
-
-
-def evidence_regions(observations: Sequence[Observation], residuals: Sequence[float]) -> tuple[Region, ...]:
-    """Where the samples lie, each region one batch bucket and about an octave of context, and how well each is met."""
-    levels: dict[int, list[tuple[float, float, int]]] = {}
-    for item, residual in zip(observations, residuals, strict=True):
-        level = bucket(item.batch, item.total_context)[0]
-        levels.setdefault(level, []).append((item.total_context, residual, item.batch))
-    noise = max(SMALLEST_NOISE, spread(residuals))
-    regions: list[Region] = []
-    for level in sorted(levels):
-        for run in _stretches(sorted(levels[level])):
-            if len(run) < REGION_SAMPLES:
-                continue
-            parts = max(1, min(len(run) // REGION_SAMPLES, round(log(run[-1][0] / run[0][0]) / log(REGION_GAP))))
-            edges = [round(i * len(run) / parts) for i in range(parts + 1)]
-            for left, right in pairwise(edges):
-                part = run[left:right]
-                middle = quantile(sorted(residual for _, residual, _ in part), 0.5)
-                chance = MEDIAN_VARIANCE * noise * noise / len(part)
-                batches = [batch for _, _, batch in part]
-                regions.append(
-                    Region(
-                        batch=(min(batches), max(batches)),
-                        # Neighbouring parts of one run touch, so that no point between them is lost.
-                        total_context=(part[0][0], run[min(right, len(run) - 1)][0]),
-                        samples=len(part),
-                        fit_error=max(0.0, middle * middle - chance) ** 0.5,
-                    )
-                )
-    return tuple(regions)
-
-
 def fit_step_time(
     observations: Sequence[Observation],
     graph_sizes: Sequence[int] = (),
@@ -280,13 +238,19 @@ def fit_step_time(
         graph_sizes: batch sizes that graphs are captured for, where known.
         pairs: consecutive observations, for the autocorrelation.
     """
-    design = _Design(
-        observations,
-        batch_knots([item.batch for item in observations], graph_sizes),
-        context_knots([item.total_context for item in observations]),
-    )
+    batch = batch_knots([item.batch for item in observations], graph_sizes)
+    totals = [item.total_context for item in observations]
+    context = context_knots(totals)
     everything = range(len(observations))
+    design = _Design(observations, batch, context)
     whole = _solve(design, everything)
+    for _ in range(REFINEMENTS):
+        finer = _refined(context, totals, design, whole)
+        if finer == context:
+            break
+        context = finer
+        design = _Design(observations, batch, context)
+        whole = _solve(design, everything)
     step_time = _step_time(design, whole)
     residuals = _left_out_residuals(design, whole)
     ordered = sorted(residuals)
@@ -296,8 +260,40 @@ def fit_step_time(
         residual_quantiles=tuple(_tail_quantile(ordered, share) for share in QUANTILES),
         lag1=lag_one([(_residual(step_time, a), _residual(step_time, b)) for a, b in pairs]),
         regions=regions,
-        fit_error=_typical_error(regions),
+        fit_error=typical_error(regions),
     )
+
+
+def _refined(
+    knots: tuple[float, ...], totals: Sequence[float], design: "_Design", whole: "_Solution"
+) -> tuple[float, ...]:
+    """Halves every stretch between two knots whose samples lie visibly off the curve somewhere."""
+    expected = design.expected(design.heights(whole.increments))
+    misses = sorted(
+        (total, log(step / max(value, 1e-9))) for total, step, value in zip(totals, design.steps, expected, strict=True)
+    )
+    finer = list(knots[:1])
+    begin = 0
+    for low, high in pairwise(knots):
+        end = bisect_right(misses, (high, float("inf")))
+        inside = misses[begin:end]
+        begin = end
+        middle = (low * high) ** 0.5
+        left = bisect_right(inside, (middle, float("inf")))
+        if min(left, len(inside) - left) >= KNOT_SAMPLES and _visibly_off([miss for _, miss in inside], whole.noise):
+            finer.append(middle)
+        finer.append(high)
+    return tuple(finer) if len(finer) <= MOST_CONTEXT_KNOTS else knots
+
+
+def _visibly_off(misses: Sequence[float], noise: float) -> bool:
+    """Whether the middle of one third of the samples, in order of context, is off by more than chance explains."""
+    edges = [round(i * len(misses) / 3) for i in range(4)]
+    for left, right in pairwise(edges):
+        chance = 3.0 * (MEDIAN_VARIANCE / (right - left)) ** 0.5 * noise
+        if abs(quantile(sorted(misses[left:right]), 0.5)) > max(VISIBLE, chance):
+            return True
+    return False
 
 
 def _residual(step_time: StepTime, item: Observation) -> float:
@@ -330,17 +326,6 @@ def _tail_quantile(ordered: Sequence[float], share: float) -> float:
     count = len(ordered)
     place_in_order = share * (count + 1) - 1.0
     return quantile(ordered, min(1.0, max(0.0, place_in_order / (count - 1)))) if count > 1 else ordered[0]
-
-
-def _typical_error(regions: Sequence[Region]) -> float:
-    errors = sorted((r.fit_error, r.samples) for r in regions if r.fit_error is not None)
-    total = sum(samples for _, samples in errors)
-    seen = 0
-    for error, samples in errors:
-        seen += samples
-        if seen >= 0.95 * total:
-            return error
-    return errors[-1][0] if errors else 0.0
 
 
 def ratio_band(low_quantile: float, high_quantile: float) -> tuple[float, float]:

@@ -150,6 +150,19 @@ def test_regions_say_where_the_evidence_is_and_how_well_it_is_met() -> None:
     assert not covers(fit.regions, 4, 3000)
     assert fit.fit_error < 0.01
     assert [region.samples for region in fit.regions] == [50, 50]
+    dense = [Observation(batch=1, total_context=100.0 * 1.01**index, step_seconds=0.03) for index in range(400)]
+    parts = fit_step_time(dense).regions
+    assert [part.samples for part in parts] == [40] * 10
+    assert all(left.total_context[1] == right.total_context[0] for left, right in pairwise(parts))
+
+
+def test_a_few_stray_samples_do_not_stretch_the_evidence() -> None:
+    items = [Observation(batch=1, total_context=1000.0 + index, step_seconds=0.03) for index in range(1000)]
+    items += [Observation(batch=1, total_context=3500.0, step_seconds=0.03)] * 8
+    regions = fit_step_time(items).regions
+    assert covers(regions, 1, 2400)
+    assert not covers(regions, 1, 3500)
+    assert regions[0].total_context[0] == 1020.0
 
 
 def test_a_curve_that_misses_says_by_how_much() -> None:
