@@ -19,6 +19,7 @@ from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.monitor import Monitor
+from ddwatch_sidecar.clock import Clock, ScaledClock, WallClock
 from ddwatch_sidecar.config import DEFAULT_PORT, Settings, zone_of
 from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.exports.guard import Guard, host_of
@@ -28,7 +29,7 @@ from ddwatch_sidecar.keeping import Keeper
 from ddwatch_sidecar.metering import Meter
 from ddwatch_sidecar.model import expecting, keep
 from ddwatch_sidecar.narration import narrate
-from ddwatch_sidecar.service import Clock, Endpoint, ScaledClock, Service, Stream, WallClock
+from ddwatch_sidecar.service import Endpoint, Service, Stream
 from ddwatch_sidecar.sources.contract import Source
 from ddwatch_sidecar.sources.log_file import LogFile
 from ddwatch_sidecar.sources.standard_input import StandardInput

@@ -1,7 +1,6 @@
 """The sidecar's heart: polls sources, folds what they deliver into the monitor, publishes snapshots."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 from ddwatch.core.records import Gap, LinesSeen, LogRecord, Record, Rotation, SelfReading, SourceFault, SourceUp
 from ddwatch.core.snapshot import History, Snapshot
 from ddwatch.core.tallies import Tallies
+from ddwatch_sidecar.clock import Clock
 from ddwatch_sidecar.sources.contract import Item, Line, Source
 
 TICK_SECONDS = 0.25
@@ -22,51 +22,12 @@ QUIET_SECONDS = 1.0
 METER_SECONDS = 5.0
 LINES_AT_ONCE = 500
 """Lines that are read before other work gets its turn."""
-CATCH_UP_RECORDS = 50_000
+CATCH_UP_RECORDS = 30_000
 """Records of the past that are held until it is known whether their times can be right."""
+STUCK_SECONDS = 5.0
+"""A source that stops in the middle of its past is not waited for any longer than this."""
 CLOSING_SECONDS = 1.0
 """How long the last lines may take once the sidecar is told to stop."""
-
-
-class Clock(Protocol):
-    """Where the time comes from."""
-
-    def now(self) -> float:
-        """Seconds since the epoch; never earlier than before."""
-
-
-class WallClock:
-    """The host's time, kept from running backwards when the host's clock is set back."""
-
-    SLEW = 0.1
-    """Share of the elapsed time by which a clock that is ahead falls back."""
-
-    def __init__(self, wall: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic) -> None:
-        self._wall = wall
-        self._ticks = ticks
-        self._last_ticks = ticks()
-        self._last = wall()
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        ticks, wall = self._ticks(), self._wall()
-        elapsed = max(0.0, ticks - self._last_ticks)
-        self._last_ticks = ticks
-        self._last = max(wall, self._last + elapsed * (1.0 - self.SLEW))
-        return self._last
-
-
-class ScaledClock:
-    """Runs faster than the clock it is made from, from the moment it is made: one second is `scale` seconds."""
-
-    def __init__(self, clock: Clock, scale: float) -> None:
-        self._clock = clock
-        self._scale = scale
-        self._origin = clock.now()
-
-    def now(self) -> float:
-        """Seconds since the epoch, stretched."""
-        return self._origin + (self._clock.now() - self._origin) * self._scale
 
 
 class Reader(Protocol):
@@ -167,6 +128,10 @@ class Stream:
         self._past: list[Record] = []
         self._live = False
         self._shift: float | None = None
+        self.catching_up = False
+        """Whether the past is being read: until it has been, nothing can be said about now."""
+        self.read_at = float("-inf")
+        """When something was last read, on the event loop's clock."""
 
     @property
     def name(self) -> str:
@@ -189,8 +154,10 @@ class Stream:
                     if item.live:
                         found += self.settle(now)
                         self._live = True
+                        self.catching_up = False
                         found += self._reader.read(item.data, now, item.number)
                     else:
+                        self.catching_up = True
                         self._past += self._reader.read(item.data, None, item.number)
                 case SourceFault():
                     found.append(item)
@@ -243,12 +210,15 @@ class Service:
         clock: Clock,
         meter: Metering,
         endpoints: Sequence[Endpoint] = (),
+        *,
+        stuck_seconds: float = STUCK_SECONDS,
     ) -> None:
         self._streams = streams
         self._monitor = monitor
         self._clock = clock
         self._meter = meter
         self._endpoints = endpoints
+        self._stuck_seconds = stuck_seconds
         self._stop = asyncio.Event()
         self._news = False
         self._deadline = float("inf")
@@ -287,7 +257,7 @@ class Service:
                 done, stuck = await asyncio.wait(following, timeout=left)
                 for task in done:
                     task.result()
-            self._end()
+            await self._end()
         finally:
             for task in (*following, *endless, stopped):
                 task.cancel()
@@ -297,10 +267,13 @@ class Service:
             pool.shutdown(wait=False)
         return not stuck
 
-    def _end(self) -> None:
+    async def _end(self) -> None:
+        if self._catching_up():
+            # Half of a past says nothing of now.
+            return
         now = self._clock.now()
         for stream in self._streams:
-            self._accept(stream, stream.close(now))
+            await self._accept(stream, stream.close(now))
         self.publication.publish(self._monitor.at(now))
 
     async def _follow(self, stream: Stream, pool: ThreadPoolExecutor) -> None:
@@ -309,38 +282,57 @@ class Service:
         while True:
             last = self._stop.is_set()
             items = await loop.run_in_executor(pool, source.poll, self._clock.now())
+            stream.read_at = loop.time()
             for start in range(0, len(items), LINES_AT_ONCE):
-                self._accept(stream, stream.take(items[start : start + LINES_AT_ONCE], self._clock.now()))
-                await asyncio.sleep(0)
+                await self._accept(stream, stream.take(items[start : start + LINES_AT_ONCE], self._clock.now()))
             if source.behind and loop.time() < self._deadline:
                 continue
-            self._accept(stream, stream.settle(self._clock.now()))
+            await self._accept(stream, stream.settle(self._clock.now()))
+            stream.catching_up = False
             if last:
                 source.close()
                 return
             await _wait(self._stop, _left(loop.time(), 0.0))
 
-    def _accept(self, stream: Stream, records: Sequence[Record]) -> None:
-        for record in records:
-            self._monitor.accept(record, stream.name)
-        if records:
+    async def _accept(self, stream: Stream, records: Sequence[Record]) -> None:
+        """Hands records to the monitor, a few at a time, so that readers are answered in between."""
+        loop = asyncio.get_running_loop()
+        for start in range(0, len(records), LINES_AT_ONCE):
+            if stream.catching_up and loop.time() > self._deadline:
+                return
+            for record in records[start : start + LINES_AT_ONCE]:
+                self._monitor.accept(record, stream.name)
             self._news = True
+            await asyncio.sleep(0)
         if stream.estimated:
             self._monitor.unstamped()
+
+    def _catching_up(self) -> bool:
+        since = asyncio.get_running_loop().time() - self._stuck_seconds
+        return any(stream.catching_up and stream.read_at > since for stream in self._streams)
 
     async def _publish(self) -> None:
         loop = asyncio.get_running_loop()
         published_at = loop.time()
         while not self._stop.is_set():
             await _wait(self._stop, _left(loop.time(), SETTLING_SECONDS))
+            busy = self._catching_up()
             quiet = loop.time() - published_at
-            if self._news or quiet > QUIET_SECONDS - TICK_SECONDS / 2:
+            if quiet > QUIET_SECONDS - TICK_SECONDS / 2 or (self._news and not busy):
                 published_at = loop.time()
+                now = self._clock.now()
+                if busy:
+                    # The monitor is somewhere in the past; to ask it about now would make it see a long silence.
+                    self.publication.publish(replace(self.publication.latest(), at=now))
+                    continue
                 self._news = False
-                self.publication.publish(self._monitor.at(self._clock.now()))
+                self.publication.publish(self._monitor.at(now))
 
     async def _ask(self, endpoint: Endpoint) -> None:
         while not self._stop.is_set():
+            if self._catching_up():
+                await _wait(self._stop, TICK_SECONDS)
+                continue
             for record in await endpoint.poll(self._clock.now()):
                 self._monitor.accept(record, endpoint.name)
                 self._news = True

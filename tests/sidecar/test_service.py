@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from ddwatch_sidecar.service import (
     CATCH_UP_RECORDS,
-    ScaledClock,
     Service,
     Stream,
-    WallClock,
 )
 from ddwatch_sidecar.sources.contract import Item, Line
 
@@ -306,34 +304,65 @@ def test_real_lines_of_the_past_reach_the_snapshot_with_their_own_times() -> Non
     run(story())
 
 
-def test_a_clock_that_is_set_back_goes_on_slower_until_it_is_met() -> None:
-    wall, ticks = Clock(START), Clock(0.0)
-    clock = WallClock(wall, ticks)
-    first = clock.now()
-    wall.now -= 10
-    before = clock.now()
-    seen = []
-    for _ in range(200):
-        wall.advance(1)
-        ticks.advance(1)
-        seen.append(clock.now())
+class Pacer(HandSource):
+    """A long past in many polls; `hold` stops it in the middle, as a dead file system would."""
 
-    assert (first, before) == (START, START)
-    assert all(later > earlier for earlier, later in zip([before, *seen], seen, strict=False))
-    assert seen[-1] == wall.now
+    def __init__(self, polls: int, lines: int = 1000) -> None:
+        super().__init__("log", *[old(*[START - 5000.0 + n] * lines) for n in range(polls)])
+        self.hold = threading.Event()
+        self.hold_at = -1
+
+    def poll(self, now: float) -> list[Item]:
+        if self.polled == self.hold_at:
+            self.hold.wait(30)
+        return super().poll(now)
 
 
-def test_a_clock_that_is_set_forward_is_followed() -> None:
-    wall, ticks = Clock(START), Clock(0.0)
-    clock = WallClock(wall, ticks)
-    wall.advance(3600)
+def test_while_the_past_is_read_nothing_is_said_about_now() -> None:
+    async def story() -> None:
+        source = Pacer(4)
+        source.hold_at = 2
+        notes = Notes()
+        service = Service([Stream(source, TextReader(), lambda _: None)], notes, TestClock(), NoMeter())
+        first = service.publication.latest()
+        running = asyncio.create_task(service.run())
+        await service.publication.after(service.publication.version)
+        assert service.publication.latest() == first and len(notes.asked) == 1
+        source.hold.set()
+        await until(lambda: len(notes.asked) > 1)
+        assert len(notes.stamps()) == 4000
+        service.stop()
+        await running
 
-    assert clock.now() == START + 3600
+    run(story())
 
 
-def test_a_scaled_clock_runs_from_where_it_began() -> None:
-    real = TestClock()
-    clock = ScaledClock(real, 10)
-    real.clock.advance(6)
+def test_a_source_that_hangs_in_its_past_does_not_blank_the_other_one() -> None:
+    async def story() -> None:
+        source = Pacer(3)
+        source.hold_at = 1
+        notes = Notes()
+        streams = [Stream(s, TextReader(), lambda _: None) for s in (source, HandSource("good", live("a")))]
+        service = Service(streams, notes, TestClock(), NoMeter(), stuck_seconds=0.3)
+        running = asyncio.create_task(service.run())
+        try:
+            await until(lambda: "good" in {view.name for view in service.publication.latest().sources})
+            service.stop()
+            assert await running is False
+        finally:
+            source.hold.set()
 
-    assert clock.now() == START + 60
+    run(story())
+
+
+def test_an_end_in_the_middle_of_a_long_past_does_not_read_it_to_its_end() -> None:
+    async def story() -> None:
+        source = Pacer(20_000, 10)
+        service = Service([Stream(source, TextReader(), lambda _: None)], Notes(), TestClock(), NoMeter())
+        running = asyncio.create_task(service.run())
+        await until(lambda: source.polled > 3)
+        service.stop()
+        await asyncio.wait_for(running, 3)
+        assert source.polls
+
+    run(story())
