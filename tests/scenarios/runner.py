@@ -1,5 +1,6 @@
 """Plays a story (TOML; times in seconds after its `start`) through grammar and monitor with a stated clock."""
 
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -122,10 +123,11 @@ class Played:
         self.verdicts: list[tuple[float, VerdictName]] = []
         self.samples: list[Sample] = []
         self.shown: dict[float, dict[str, object]] = {}
-        items = sorted((item for piece in story.log for item in spoken(piece, self.start)), key=lambda item: item[0])
+        said = (item for piece in story.log for item in spoken(piece, self.start))
+        items = deque(sorted(said, key=lambda item: item[0]))
         for second in range(story.seconds + 1):
             while items and items[0][0] <= self.start + second:
-                self._take(*items.pop(0))
+                self._take(*items.popleft())
             self._ask(second)
         self.events: list[Event] = [e for e in self._monitor.history().events if e.kind != "verdict"]
 

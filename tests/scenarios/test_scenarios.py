@@ -6,6 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ddwatch.core.exits import VERDICT_EXITS, Exit
+from ddwatch.demo.scenarios import SCENARIOS
 from tests.scenarios.runner import Played, Story, read_story
 
 SLACK = 1.01
@@ -56,6 +58,16 @@ def test_the_story_goes_as_told(path: Path) -> None:
     story = read_story(path)
     found = differences(story, Played(story))
     assert not found, "\n".join([story.story, *found])
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
+def test_a_healthy_simulated_service_never_pages(name: str) -> None:
+    """Its step times are the truth by construction, so every page would be a false alarm; `founding` above all."""
+    seconds = 960
+    told_of = {"story": name, "seconds": seconds, "verdict": []}
+    story = msgspec.convert({**told_of, "log": [{"demo": name, "until": seconds}]}, Story)
+    verdicts = {verdict for _, verdict in Played(story).verdicts}
+    assert not verdicts & {name for name, code in VERDICT_EXITS.items() if code == Exit.PAGE}
 
 
 def test_an_unknown_key_is_an_error(tmp_path: Path) -> None:
