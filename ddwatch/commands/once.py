@@ -10,7 +10,7 @@ from ddwatch.core import wire
 from ddwatch.core.exits import VERDICT_EXITS, CommandFailed, Exit
 from ddwatch.core.snapshot import Now, Snapshot, SourceView
 from ddwatch.feeds.live import CONNECT_SECONDS, Refused, check, sentence
-from ddwatch.widgets.figures import age, count, duration, exact, figure, percent
+from ddwatch.widgets.figures import age, count, duration, exact, figure, percent, tokens
 from ddwatch.widgets.rows import clean
 from ddwatch.widgets.server_line import algorithm_text, model_name, parallel_text
 
@@ -78,7 +78,7 @@ def number_lines(snapshot: Snapshot) -> Iterator[str]:
     yield f"step time: {figure(milliseconds)} ms (span {now.span})"
     yield f"batch: {count(now.batch)} running requests, {count(now.queued)} waiting"
     yield (
-        f"context: {figure(now.context_tokens)} tokens per request, {figure(now.total_context_tokens)} in total, "
+        f"context: {tokens(now.context_tokens)} tokens per request, {tokens(now.total_context_tokens)} in total, "
         f"{percent(now.token_usage)} of the KV pool in use"
     )
     if now.flags:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import age, count, figure, milliseconds, percent
+from ddwatch.widgets.figures import age, count, figure, milliseconds, percent, tokens
 from ddwatch.widgets.rows import Role, Row, Span, clean, merged
 from ddwatch.widgets.server_line import algorithm_text, model_name
 from ddwatch.widgets.verdict_block import verdict_words
@@ -38,7 +38,7 @@ def brief_rows(frame: Frame, view: View) -> list[Row]:
         rows.append(((f"expected {figure(expected.low)}…{figure(expected.high)}{ratio}", "expected"),))
     rows.append(
         (
-            (f"batch {count(now.batch)} context {figure(now.context_tokens)} ", "text"),
+            (f"batch {count(now.batch)} context {tokens(now.context_tokens)} ", "text"),
             (f"accept {figure(now.accept_length)} step {milliseconds(now.step_seconds)} ms", "text"),
         )
     )

@@ -6,7 +6,7 @@ ABSENT = "–"
 
 
 def figure(value: float | None) -> str:
-    """Three significant digits (0.93, 9.30, 93.0, 930), from a thousand on 5.9k, 59.3k, 593k, 5.9M."""
+    """Three significant digits: 0.93, 9.30, 93.0, 930, 5.93k, 59.3k, 593k, 5.93M."""
     if value is None:
         return ABSENT
     size = abs(value)
@@ -17,7 +17,16 @@ def figure(value: float | None) -> str:
         return f"{sign}{size:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
     unit, letter = next((unit, letter) for limit, unit, letter in UNITS if size < limit)
     scaled = size / unit
-    return f"{sign}{scaled:.{1 if scaled < 99.95 else 0}f}{letter}"
+    return f"{sign}{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f}{letter}"
+
+
+def tokens(value: float | None) -> str:
+    """A length in tokens: whole below a thousand, then 5.9k, 59.3k, 593k."""
+    if value is None:
+        return ABSENT
+    if value < 999.5:
+        return f"{value:.0f}"
+    return f"{value / 1000:.1f}k" if value < 99_950 else figure(value)
 
 
 UNITS = ((999_500.0, 1e3, "k"), (999.5e6, 1e6, "M"), (float("inf"), 1e9, "G"))

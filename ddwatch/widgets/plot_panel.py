@@ -6,7 +6,7 @@ from typing import ClassVar
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.widgets.axis import limit
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import count, figure, percent
+from ddwatch.widgets.figures import count, percent, tokens
 from ddwatch.widgets.plot import Plot, draw
 from ddwatch.widgets.quantities import (
     ACCEPT,
@@ -43,12 +43,12 @@ def figure_rows(pairs: Sequence[tuple[str, str, Role]], width: int) -> list[Row]
 def standard_figures(quantity: Quantity, frame: Frame, view: View, sums: Summary) -> list[tuple[str, str, Role]]:
     """Now, expected where known, median, the worse extreme, clean share, the other extreme: in order of worth."""
     present: Role = "tainted" if frame.snapshot.now.flags or view.outdated(frame) else "measured"
-    pairs: list[tuple[str, str, Role]] = [("now", figure(quantity.of_frame(frame)), present)]
+    pairs: list[tuple[str, str, Role]] = [("now", quantity.show(quantity.of_frame(frame)), present)]
     expected = quantity.expected(frame)
     if expected is not None:
-        pairs.append(("expected", figure(expected), "expected"))
-    pairs.append(("median", figure(sums.middle), "text"))
-    extremes = {"min": figure(sums.least), "max": figure(sums.most)}
+        pairs.append(("expected", quantity.show(expected), "expected"))
+    pairs.append(("median", quantity.show(sums.middle), "text"))
+    extremes = {"min": quantity.show(sums.least), "max": quantity.show(sums.most)}
     other = "max" if quantity.worst == "min" else "min"
     pairs.append((quantity.worst, extremes[quantity.worst], "text"))
     pairs.append((other, extremes[other], "text"))
@@ -60,9 +60,9 @@ def load_figures(snapshot: Snapshot) -> list[tuple[str, str, Role]]:
     """What the service carries at this moment."""
     now = snapshot.now
     return [
-        ("now", figure(now.context_tokens), "measured"),
+        ("now", tokens(now.context_tokens), "measured"),
         ("batch", count(now.batch), "text"),
-        ("total", figure(now.total_context_tokens), "text"),
+        ("total", tokens(now.total_context_tokens), "text"),
         ("queue", count(now.queued), "text"),
         ("KV in use", percent(now.token_usage), "text"),
     ]

@@ -6,6 +6,7 @@ from statistics import median
 from msgspec import Struct
 
 from ddwatch.core.snapshot import Event, Frame, Point
+from ddwatch.widgets.figures import figure, tokens
 from ddwatch.widgets.plot import Mark, Reading
 from ddwatch.widgets.rows import Role
 
@@ -23,6 +24,8 @@ class Quantity(Struct, frozen=True, kw_only=True):
     band: Callable[[Point], tuple[float, float] | None] = lambda _point: None
     """The expected range at a point."""
     expected: Callable[[Frame], float | None] = lambda _frame: None
+    show: Callable[[float | None], str] = figure
+    """How its values are written."""
     worst: str = "min"
     """Which extreme is the bad one: `min` or `max`."""
 
@@ -78,6 +81,7 @@ CONTEXT = Quantity(
     floor=1000.0,
     of_point=lambda point: point.context_tokens,
     of_frame=lambda frame: frame.snapshot.now.context_tokens,
+    show=tokens,
     worst="max",
 )
 

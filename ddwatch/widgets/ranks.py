@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame, RankView
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import age, count, figure, milliseconds, percent
+from ddwatch.widgets.figures import age, count, figure, milliseconds, percent, tokens
 from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged
 from ddwatch.widgets.view import View
 
@@ -31,7 +31,7 @@ def rank_row(rank: RankView, frame: Frame, view: View, width: int) -> Row:
     fields = (
         rank_name(rank),
         count(sample.batch),
-        figure(sample.context_tokens),
+        tokens(sample.context_tokens),
         figure(sample.accept_length),
         milliseconds(sample.step_seconds),
         figure(sample.throughput),

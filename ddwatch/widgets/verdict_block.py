@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame, Snapshot, Verdict, VerdictName
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import ABSENT, age, count, figure, milliseconds, percent
+from ddwatch.widgets.figures import ABSENT, age, count, figure, milliseconds, percent, tokens
 from ddwatch.widgets.rows import Role, Row, Span, clean, faded, merged, spread, width_of, wrapped
 from ddwatch.widgets.view import View
 
@@ -66,14 +66,16 @@ def headline(frame: Frame, view: View, width: int) -> Row:
     return row
 
 
-def origin_text(frame: Frame, view: View) -> str:
-    """Where the figures come from and how old they are: `log, 2 s ago`; why they are not judged, if so."""
+def origin_texts(frame: Frame, view: View) -> list[str]:
+    """Where the figures come from, how old they are and why they are not judged, if so: in full, and shorter."""
     now = frame.snapshot.now
     old = view.age_of(frame, now.at)
     if old is None:
-        return ""
+        return [""]
     words = f"{now.provenance or 'log'} {age(old)} ago"
-    return f"{', '.join(now.flags)} · {words}" if now.flags else words
+    if not now.flags:
+        return [words]
+    return [f"{', '.join(now.flags)} · {words}", f"mixed {now.provenance or 'log'} {age(old)}"]
 
 
 def numbers(frame: Frame, view: View, width: int) -> Row:
@@ -85,22 +87,31 @@ def numbers(frame: Frame, view: View, width: int) -> Row:
     value_role: Role = "tainted" if view.outdated(frame) else "strong"
     cells = [
         ("batch", count(now.batch), "", 3),
-        ("context", figure(now.context_tokens), "", 5),
+        ("context", tokens(now.context_tokens), "", 5),
         ("accept", figure(now.accept_length), "", 4),
         (now.span, milliseconds(now.step_seconds), " ms", 4),
         ("queue", count(now.queued), "", 3),
         ("KV", percent(now.token_usage), "", 4),
     ]
-    spans: list[Span] = [(" " * INDENT, "text")]
-    right: Row = ((origin_text(frame, view), "label"), (" ", "text"))
     gap = 4 if width >= 100 else 2
-    for name, value, unit, room in cells:
-        part: Row = ((f"{name} ", "label"), (value, value_role), (unit, "label"))
-        if width_of(tuple(spans)) + width_of(part) + width_of(right) >= width:
+    rows: list[Row] = []
+    for origin in origin_texts(frame, view):
+        right: Row = ((origin, "label"), (" ", "text"))
+        spans: list[Span] = [(" " * INDENT, "text")]
+        for name, value, unit, room in cells:
+            part: Row = ((f"{name} ", "label"), (value, value_role), (unit, "label"))
+            if width_of(tuple(spans)) + width_of(part) + width_of(right) >= width:
+                break
+            # What a short value leaves free is kept free, so that the next one never moves.
+            spans += [*part, (" " * (gap + max(0, room - len(value))), "text")]
+        rows.append(spread(merged(spans), right, width))
+        if len(spans) > 4 * NEEDED:
             break
-        # What a short value leaves free is kept free, so that the next one never moves.
-        spans += [*part, (" " * (gap + max(0, room - len(value))), "text")]
-    return spread(merged(spans), right, width)
+    return rows[-1]
+
+
+NEEDED = 5
+"""How many numbers must be there before the origin is told in full."""
 
 
 def reasons(snapshot: Snapshot, width: int, room: int) -> list[Row]:

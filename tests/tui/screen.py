@@ -57,7 +57,7 @@ class Watched:
 
     def settled(self) -> bool:
         """Whether every panel shows what it was given."""
-        return all(panel.settled for panel in self.app.screen.query(Drawn))
+        return all(panel.settled and panel.reading() for panel in self.app.screen.query(Drawn) if panel.display)
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Waits for a condition; fails with the screen's text when it does not come true."""

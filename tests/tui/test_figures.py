@@ -22,12 +22,12 @@ from ddwatch.widgets import figures
         (99.96, "100"),
         (138.4, "138"),
         (999.4, "999"),
-        (999.6, "1.0k"),
-        (5_944, "5.9k"),
-        (9_960, "10.0k"),
+        (999.6, "1.00k"),
+        (5_944, "5.94k"),
+        (9_996, "10.0k"),
         (59_300, "59.3k"),
         (593_000, "593k"),
-        (999_600, "1.0M"),
+        (999_600, "1.00M"),
         (-41.2, "−41.2"),
     ],
 )
@@ -38,6 +38,11 @@ def test_three_significant_digits(value: float | None, text: str) -> None:
 @given(st.floats(min_value=0, max_value=9e11))
 def test_no_figure_is_wider_than_its_place(value: float) -> None:
     assert len(figures.figure(value)) <= 5
+
+
+def test_lengths_in_tokens_are_short() -> None:
+    values = (None, 0, 913, 5_944, 98_000, 128_000)
+    assert [figures.tokens(value) for value in values] == ["–", "0", "913", "5.9k", "98.0k", "128k"]
 
 
 def test_whole_numbers_stay_whole() -> None:
