@@ -64,8 +64,6 @@ class Flagged(Strict, frozen=True):
 
 
 class Shown(Strict, frozen=True):
-    """What the snapshot shows at a whole second; only what is given is compared."""
-
     at: float
     throughput: float | None = None
     batch: int | None = None
