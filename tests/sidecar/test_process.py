@@ -244,7 +244,7 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ((), 64, "there is nothing to read: give --log PATH, or --log - for standard input"),
+        ((), 64, "there is nothing to read: give --log PATH, --log - for standard input, or --sglang-url URL"),
         (("--log", "x", "--log", "x"), 64, "the same log is named twice"),
         (("--log", "x", "--listen", "0.0.0.0:0"), 64, "needs a token: give --token-file FILE or set DDWATCH_TOKEN"),
         (("--log", "x", "--listen", "nonsense:port"), 64, "'nonsense:port' is not an address to listen on"),
@@ -290,7 +290,7 @@ def test_a_process_ends_with_that_sentence_and_code() -> None:
 
     assert (result.returncode, result.stdout) == (64, "")
     assert result.stderr == (
-        "ddwatch-sidecar: there is nothing to read: give --log PATH, or --log - for standard input\n"
+        "ddwatch-sidecar: there is nothing to read: give --log PATH, --log - for standard input, or --sglang-url URL\n"
     )
 
 

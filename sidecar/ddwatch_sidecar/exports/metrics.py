@@ -135,6 +135,17 @@ def _verdicts(view: View) -> Iterable[tuple[Labels, float]]:
     return [((name,), float(name == view.snapshot.verdict.name)) for name in get_args(VerdictName)]
 
 
+FACTORS = ("accept_length", "context", "batch", "idle", "unexplained")
+
+
+def _factors(view: View) -> Iterable[tuple[Labels, float]]:
+    factors = view.snapshot.factors
+    for name in FACTORS if factors is not None else ():
+        value: float | None = getattr(factors, name)
+        if value is not None:
+            yield (name,), value
+
+
 SERVER_LABELS = ("model", "algorithm", "version", "tp", "dp", "pp", "ep", "tree_budget", "block_size")
 
 
@@ -249,6 +260,13 @@ METRICS: tuple[Metric, ...] = (
         "Step time that the model holds for this batch and context",
         (),
         _one(lambda view: view.snapshot.expected.step_seconds if view.snapshot.expected else None),
+    ),
+    Metric(
+        "ddwatch_factor_ratio",
+        "gauge",
+        "What separates the measured throughput from the reference; the product of all factors is their ratio",
+        ("factor",),
+        _factors,
     ),
     Metric("ddwatch_verdict", "gauge", "1 for the verdict that holds now, 0 for every other", ("verdict",), _verdicts),
     Metric(

@@ -17,6 +17,7 @@ from ddwatch_sidecar.metering import OwnFigures
 from ddwatch.core.history import Ring
 from ddwatch.core.snapshot import (
     Expected,
+    FactorView,
     History,
     Now,
     Point,
@@ -83,6 +84,7 @@ def full_snapshot(seq: int = 3) -> Snapshot:
         verdict=Verdict(name="as-expected", severity="ok", since=START, sentence="inside the band"),
         expected=Expected(profile="p", tokens_per_second=130.0, low=100.0, high=150.0, step_seconds=0.09),
         ratio=0.92,
+        factors=FactorView(accept_length=0.39, context=0.55, batch=1.0, unexplained=0.97),
         sources=(
             SourceView(name="log", state="up", last_at=START + 8, lines=40, unread=1),
             SourceView(name="stdin", state="waiting"),

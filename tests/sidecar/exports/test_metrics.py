@@ -97,6 +97,15 @@ def test_exactly_one_verdict_is_one() -> None:
     assert [labels for labels, value in found.items() if value] == [("as-expected",)]
 
 
+def test_a_factor_that_is_not_known_has_no_series() -> None:
+    assert values("ddwatch_factor_ratio", full_view()) == {
+        ("accept_length",): 0.39,
+        ("context",): 0.55,
+        ("batch",): 1.0,
+        ("unexplained",): 0.97,
+    }
+
+
 def test_the_age_of_a_source_that_never_spoke_is_unknown() -> None:
     assert values("ddwatch_source_age_seconds", full_view()) == {("log",): 2.0}
     assert values("ddwatch_source_up", full_view()) == {("log",): 1.0, ("stdin",): 0.0}
