@@ -37,6 +37,8 @@ VISIBLE = 0.004
 """A stretch is missed visibly when the middle of a third of its samples is off by more than this, and than chance."""
 MOST_CONTEXT_KNOTS = 48
 MOST_BATCH_KNOTS = 24
+HICCUP = 4.5
+"""Residuals beyond this many standard deviations of the bulk (one in 150 000 of normal noise) are no noise."""
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
@@ -253,7 +255,7 @@ def fit_step_time(
         whole = _solve(design, everything)
     step_time = _step_time(design, whole)
     residuals = _left_out_residuals(design, whole)
-    ordered = sorted(residuals)
+    ordered = sorted(_usual(residuals))
     regions = evidence_regions(observations, residuals)
     return StepFit(
         step_time=step_time,
@@ -298,6 +300,13 @@ def _visibly_off(misses: Sequence[float], noise: float) -> bool:
 
 def _residual(step_time: StepTime, item: Observation) -> float:
     return log(item.step_seconds / step_time.seconds(item.batch, item.total_context))
+
+
+def _usual(residuals: Sequence[float]) -> list[float]:
+    """Residuals without hiccups, which must not decide how wide the band is."""
+    centre = quantile(sorted(residuals), 0.5)
+    limit = HICCUP * max(SMALLEST_NOISE, spread(residuals))
+    return [residual for residual in residuals if abs(residual - centre) <= limit]
 
 
 def _left_out_residuals(design: _Design, whole: _Solution) -> list[float]:
