@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class _Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes:
+    def read(self, size: int, /) -> bytes:
         """At most `size` bytes, b"" at the end."""
 
 
@@ -70,7 +70,7 @@ class _Gzip:
     def __init__(self, stream: _Stream) -> None:
         self._file = gzip.GzipFile(fileobj=cast("BinaryIO", stream), mode="rb")
 
-    def read(self, size: int = -1, /) -> bytes:
+    def read(self, size: int, /) -> bytes:
         """At most `size` bytes, b"" at the end; raises EOFError, BadGzipFile or zlib.error."""
         return self._file.read1(size)
 
@@ -78,28 +78,31 @@ class _Gzip:
 class _Zstd:
     """The text of one or more zstd frames; a frame that ends early is an error, as with gzip."""
 
-    STEP = 4096
-    """Compressed bytes taken at once: they bound what one step can grow to."""
+    STEP = 512
+    """Compressed bytes taken at once: even the most repetitive text grows to a few megabytes from them."""
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
         self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._text = b""
+        self._given = 0
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Some bytes (`size` is a wish), b"" at the end; raises EOFError or ZstdError."""
-        while True:
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes, b"" at the end; raises EOFError or ZstdError."""
+        while self._given >= len(self._text):
             data = self._stream.read(self.STEP)
             if not data:
                 if self._frame is not None:
                     raise EOFError
                 return b""
             frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
-            text = frame.decompress(data)
+            self._text = frame.decompress(data)
+            self._given = 0
             self._frame = None if frame.eof else frame
             if frame.eof:
                 self._stream.unread(frame.unused_data)
-            if text:
-                return text
+        self._given += size
+        return self._text[self._given - size : self._given]
 
 
 class LogLines:

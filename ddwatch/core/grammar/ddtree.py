@@ -6,7 +6,6 @@ from ddwatch.core.grammar.message import Format, Message
 from ddwatch.core.grammar.text import clean
 from ddwatch.core.records import Record, SpeculationSetup, VerifyDrafts
 
-SETUP = re.compile(r"Initialized ([\w-]{2,32}) (?:draft )?(?:worker|runner)")
 NUMBER = re.compile(r"\b(\w{1,40})=(\d{1,9})\b")
 LIST = re.compile(
     r"\b(accept_length_per_req|num_correct_drafts_per_req|commit_lens|commit_lens_per_req)=\[([\d, ]{0,4000})\]"
@@ -16,15 +15,13 @@ REQUEST_LIMIT = 512
 
 def setup(message: Message) -> Record | None:
     """`Initialized DDTree worker. block_size=16, tree_budget=32, max_tree_nodes=33`."""
-    found = SETUP.match(message.text)
-    if found is None:
-        return None
+    words = message.text.split(" ", 2)
     numbers = {name: int(value) for name, value in NUMBER.findall(message.text)}
     if not numbers.keys() & {"block_size", "tree_budget", "max_tree_nodes"}:
         return None
     return SpeculationSetup(
         **message.where,
-        algorithm=clean(found[1], 32).upper(),
+        algorithm=clean(words[1], 32).upper(),
         block_size=numbers.get("block_size"),
         tree_budget=numbers.get("tree_budget"),
         max_tree_nodes=numbers.get("max_tree_nodes"),

@@ -6,7 +6,7 @@ from ddwatch.core.grammar.message import Format, Message
 from ddwatch.core.grammar.text import clean
 from ddwatch.core.records import GraphSizes, LoadPhase, LoadProgress, PoolSized, Record
 
-GRAPH = re.compile(r"Capture (?:[\w-]{1,24} ){0,4}graph (begin|end|bs)\b", re.IGNORECASE)
+GRAPH = re.compile(r"graph (begin|end)\b", re.IGNORECASE)
 SIZES = re.compile(r"\bbs(?:=| )\[([\d, ]{1,4000})\]?")
 SECONDS = re.compile(r"(?:elapsed=|Time elapsed: )(\d{1,9}(?:\.\d{1,9})?) ?s")
 MODEL = re.compile(r"\btype=([\w.]{1,100})")
@@ -35,10 +35,8 @@ def progress(message: Message, phase: LoadPhase) -> LoadProgress:
 
 def graph(message: Message) -> Record | None:
     """`Capture cuda graph begin|end|bs`, for any device and any of the target's and draft's graphs."""
-    found = GRAPH.match(message.text)
-    if found is None:
-        return None
-    what = found[1].lower()
+    found = GRAPH.search(message.text)
+    what = found[1].lower() if found else "bs"
     if what != "bs":
         return progress(message, "graph-begin" if what == "begin" else "graph-end")
     listed = SIZES.search(message.text)

@@ -226,6 +226,8 @@ def test_server_arguments_are_read_from_a_start_line() -> None:
         ("[Fri May  1 12:00:00 2026] ", "May  1 12:00:00", {}),
         ("\x1b[36m(Engine pid=7)\x1b[0m ", None, {"engine": "Engine pid=7"}),
         ("a | b | ", None, {"engine": "b"}),
+        ("a | b | c | d | ", None, {"engine": "d"}),
+        ("2026-13-01T12:00:00Z [2026-05-01 12:00:00] ", "2026-05-01 12:00:00", {}),
     ],
 )
 def test_prefixes(before: str, stamp: str | None, rank: dict[str, Any]) -> None:

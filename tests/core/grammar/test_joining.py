@@ -266,5 +266,16 @@ def test_pools_of_many_engines_stay_bounded() -> None:
     assert len(reader._pools._pages) <= 1024
 
 
+def test_many_ranks_stay_bounded() -> None:
+    lines = [
+        f"[2026-05-01 12:00:00 DP{rank}] {DECODE[:-14]}, token usage: 0.10, {DECODE[-14:]}" for rank in range(3000)
+    ]
+    lines += [line.replace(", token usage: 0.10", "").replace("gen", "token usage: 0.10, gen") for line in lines]
+    reader = LogReader(None, BASE, KEY)
+    assert len(drain(reader, [line.encode() for line in lines])) == 6000
+    assert len(reader._standard._ranks) <= 1024
+    assert len(reader._pools._pools) <= 1024
+
+
 def test_base64_is_not_mistaken_for_anything() -> None:
     assert texts(base64.b64encode((STAMP + DECODE).encode()).decode()) == []
