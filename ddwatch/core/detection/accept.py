@@ -32,8 +32,8 @@ CERTAIN = 3.0
 """Standard errors that the mean must lie beyond its limit."""
 BELOW_SHARE = 0.97
 """Below the learned range means below this share of the smallest p1."""
+NEARLY_ALL = 0.9
 LONGEST_STEP_OF_TIME = 30.0
-LONGEST_BLOCK_SECONDS = 120.0
 
 
 class AcceptBlock:
@@ -117,7 +117,7 @@ class AcceptDetector:
         blocks = list(self._blocks)
         stretch = blocks[-STRETCH_BLOCKS:]
         self._mean, error = certain_mean(stretch)
-        self._below = self._share_below(blocks)
+        middle, self._below = self._over_floor(blocks)
         full = len(stretch) == STRETCH_BLOCKS
         began = stretch[0].began
         margin = CERTAIN * error
@@ -126,7 +126,7 @@ class AcceptDetector:
             below = len(blocks) == LONG_BLOCKS and self._below < BELOW_SHARE
             low, began = low or below, began if low else blocks[0].began
         suspected_low = self._mean < BROKEN or (self._below is not None and self._below < BELOW_SHARE)
-        back = self._mean - margin > RECOVERED and (self._below is None or self._below >= 1.0)
+        back = self._mean - margin > RECOVERED and (middle is None or middle >= 1.0)
         self._move(self._low, at, began, low, suspected_low, full and back)
         if self.block_size is not None:
             limit = LOOPING_SHARE * self.block_size
@@ -134,10 +134,15 @@ class AcceptDetector:
             self._move(self._high, at, stretch[0].began, high, self._mean > limit, full and self._mean < 0.9 * limit)
 
     @staticmethod
-    def _share_below(blocks: Sequence[AcceptBlock]) -> float | None:
-        """Middle of accept length over the smallest learned p1; None where two classes are not covered."""
-        ratios = [median(block.ratios) for block in blocks if block.ratios]
-        return median(ratios) if len(ratios) == len(blocks) else None
+    def _over_floor(blocks: Sequence[AcceptBlock]) -> tuple[float | None, float | None]:
+        """Accept length over the smallest learned p1: the middle of the blocks, and what nearly all lie below.
+
+        None where two classes are not covered.
+        """
+        ratios = sorted(median(block.ratios) for block in blocks if block.ratios)
+        if len(ratios) < len(blocks):
+            return None, None
+        return median(ratios), ratios[int(NEARLY_ALL * (len(ratios) - 1))]
 
     @staticmethod
     def _move(phases: Phases, at: float, began: float, holds: bool, suspected: bool, back: bool) -> None:

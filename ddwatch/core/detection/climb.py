@@ -29,6 +29,7 @@ class Climb:
         "_fewest",
         "_promise",
         "_seconds",
+        "_slow_here",
         "allowance",
         "between",
         "block_spread",
@@ -37,6 +38,7 @@ class Climb:
         "height",
         "onset",
         "slow_lines",
+        "slow_share",
         "sum",
         "value",
     )
@@ -62,6 +64,9 @@ class Climb:
         """The newest closed block."""
         self.slow_lines = 0
         """Lines above the allowance since the sum began to climb."""
+        self.slow_share = 0.0
+        """Share of the newest closed block's lines above the allowance: a median hides up to a half."""
+        self._slow_here = 0
         self.error = SMALLEST_FIT_ERROR
         self.allowance = self._promise / 2.0
         self.height = self._promise
@@ -75,6 +80,8 @@ class Climb:
         self.onset = None
         self.value = None
         self.slow_lines = 0
+        self.slow_share = 0.0
+        self._slow_here = 0
 
     @property
     def block_seconds(self) -> float:
@@ -106,6 +113,7 @@ class Climb:
         before = self.blocks.before
         if line.residual > self.allowance:
             self.slow_lines += 1
+            self._slow_here += 1
         block = self.blocks.add(line)
         if block is None:
             return None
@@ -113,6 +121,7 @@ class Climb:
             seconds = max(block.last.tick - before.tick, 0.01)
             self._seconds = seconds if self._seconds is None else self._seconds + 0.05 * (seconds - self._seconds)
         self.value = block.value
+        self.slow_share, self._slow_here = self._slow_here / block.lines, 0
         if self.sum == 0.0:
             self.onset = block.before or block.first
         climbed = min(block.value, STEEPEST) - self.allowance

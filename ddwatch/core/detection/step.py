@@ -15,7 +15,7 @@ from ddwatch.core.detection.blocks import Line
 from ddwatch.core.detection.climb import Climb
 from ddwatch.core.detection.noise import Noise, SeenNoise
 from ddwatch.core.detection.shape import Excess, Shape
-from ddwatch.core.detection.suspicion import Phases, Suspicion
+from ddwatch.core.detection.suspicion import SHOWN_SECONDS, Phase, Phases, Suspicion
 from ddwatch.core.expectation.step_time import StepTime
 
 NAME = "slow-step"
@@ -33,6 +33,8 @@ STALE_SECONDS = 3600.0
 """Without clean lines for so long a firing suspicion is resolved: nothing speaks for it any more."""
 RELEASE_BLOCKS = 2.5
 """Slow-window blocks at the expected speed that it takes to resolve, at least."""
+RELEASE_SLOW_SHARE = 0.25
+"""A block with more slow lines than this is none at the expected speed, whatever its median."""
 TUNE_EVERY = 16
 """Lines after which allowance and threshold follow the block rate."""
 
@@ -151,6 +153,7 @@ class StepDetector:
         measured = still and self._seen.see(line.residual, self._stated)
         if measured or self._since_tuned >= TUNE_EVERY or fit_error != self._fit_error:
             self._tune(fit_error)
+        self._phases.fade(at)
         self._lines.append(line)
         self._fast.add(line)
         closed = self._slow.add(line)
@@ -211,6 +214,9 @@ class StepDetector:
     def _relieve(self, value: float) -> None:
         """A downward sum over slow-window blocks, with its reference halfway between fit error and allowance."""
         reference = (self._slow.error + self._slow.allowance) / 2.0
+        if self._slow.slow_share > RELEASE_SLOW_SHARE:
+            self._relief = 0.0
+            return
         self._relief = max(0.0, self._relief + reference - max(value, 0.0))
         if self._relief >= RELEASE_BLOCKS * reference and value < reference:
             self._phases.end(self._last_at, "back to expected")
@@ -240,12 +246,21 @@ class StepDetector:
         """Whether nothing should be learned now."""
         return self._phases.open
 
+    def _course(self, now: float) -> tuple[Phase | None, float, str]:
+        """The phase to report, when it was reached, and why it is over."""
+        if self._expired(now):
+            reached = self._last_at + STALE_SECONDS
+            return ("resolved" if now - reached <= SHOWN_SECONDS else None), reached, "no traffic"
+        return self._phases.shown(now), self._phases.reached, self._phases.because
+
+    def phase(self, now: float) -> Phase | None:
+        """How far the suspicion is, at less cost than `state`."""
+        return self._course(now)[0]
+
     def state(self, now: float) -> Suspicion | None:
         """What is suspected at this instant; asking changes nothing."""
-        phase, reached, because = self._phases.shown(now), self._phases.reached, self._phases.because
-        if self._expired(now):
-            phase, reached, because = "resolved", self._last_at + STALE_SECONDS, "no traffic"
-        if phase is None or (phase == "resolved" and now - reached > STALE_SECONDS):
+        phase, reached, because = self._course(now)
+        if phase is None:
             return None
         shape = self.shape() if phase != "pending" else None
         strength = max(self._fast.sum / self._fast.height, self._slow.sum / self._slow.height)

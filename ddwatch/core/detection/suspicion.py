@@ -75,6 +75,11 @@ class Phases:
         elif self.phase == "pending":
             self.phase = None
 
+    def fade(self, at: float) -> None:
+        """Forgets what was resolved a while ago."""
+        if self.phase == "resolved" and self.shown(at) is None:
+            self.phase = None
+
     def shown(self, now: float) -> Phase | None:
         """The phase to report: a resolved one only for a while."""
         if self.phase == "resolved" and now - self.reached > SHOWN_SECONDS:

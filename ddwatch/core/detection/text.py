@@ -1,7 +1,8 @@
 """Notices that the text changed: a lasting move of the accept length inside the usual range, an event and no alarm."""
 
 from collections import deque
-from statistics import fmean
+from math import exp, log, sqrt
+from statistics import fmean, median
 
 from msgspec import Struct
 
@@ -10,7 +11,6 @@ from ddwatch.core.detection.accept import (
     FEWEST_LINES,
     LONGEST_STEP_OF_TIME,
     AcceptBlock,
-    certain_mean,
 )
 from ddwatch.core.snapshot import Sample
 
@@ -19,8 +19,14 @@ AFTER_BLOCKS = 3
 """A quarter of a minute of traffic after the change."""
 CHANGE = 1.25
 """Smaller moves are not worth a line in the list of events."""
-CERTAIN = 4.0
+CERTAIN = 5.0
 """Standard errors between the two means."""
+WHOLE_SHARE = 0.7
+"""Every block after the change has moved by this share of the mean move at least."""
+SCATTER_BLOCKS = 40
+"""Neighbouring blocks that tell how much chance moves a block."""
+NEEDED_BLOCKS = 8
+MAD_TO_SIGMA = 1.4826
 
 
 class TextChanged(Struct, frozen=True, kw_only=True):
@@ -41,6 +47,8 @@ class TextWatch:
 
     def __init__(self) -> None:
         self._blocks: deque[AcceptBlock] = deque(maxlen=BEFORE_BLOCKS + AFTER_BLOCKS)
+        self._steps: deque[float] = deque(maxlen=SCATTER_BLOCKS)
+        """How far neighbouring blocks lie apart, as ln ratios."""
         self._open: AcceptBlock | None = None
         self._at: float | None = None
         self._tick = 0.0
@@ -48,6 +56,7 @@ class TextWatch:
     def restart(self) -> None:
         """Starts anew."""
         self._blocks.clear()
+        self._steps.clear()
         self._open = None
         self._at = None
 
@@ -64,23 +73,27 @@ class TextWatch:
         self._open.add(sample.at, length, float(batch * (sample.steps or 1)), None)
         if self._open.lines < FEWEST_LINES or self._tick - self._open.tick < BLOCK_SECONDS:
             return None
+        if self._blocks:
+            self._steps.append(abs(log(self._open.mean / self._blocks[-1].mean)))
         self._blocks.append(self._open)
         self._open = None
         return self._compare(sample.at)
 
     def _compare(self, at: float) -> TextChanged | None:
-        if len(self._blocks) < BEFORE_BLOCKS + AFTER_BLOCKS:
+        if len(self._blocks) < BEFORE_BLOCKS + AFTER_BLOCKS or len(self._steps) < NEEDED_BLOCKS:
             return None
         blocks = list(self._blocks)
-        old, new = blocks[:BEFORE_BLOCKS], blocks[BEFORE_BLOCKS:]
-        before, error = certain_mean(old)
-        after = fmean(block.mean for block in new)
-        # The few new blocks borrow the scatter of the old ones, and their own where that is larger.
-        own = max(certain_mean(new)[1], error * (BEFORE_BLOCKS / AFTER_BLOCKS) ** 0.5)
-        if abs(after - before) < CERTAIN * (error * error + own * own) ** 0.5:
+        before = fmean(log(block.mean) for block in blocks[:BEFORE_BLOCKS])
+        after = fmean(log(block.mean) for block in blocks[BEFORE_BLOCKS:])
+        # Robust: a few real changes among the neighbours do not widen it.
+        scatter = MAD_TO_SIGMA * median(self._steps) / sqrt(2.0)
+        chance = scatter * sqrt(1.0 / BEFORE_BLOCKS + 1.0 / AFTER_BLOCKS)
+        if abs(after - before) < max(CERTAIN * chance, log(CHANGE)):
             return None
-        if max(after, before) < CHANGE * min(after, before):
+        new = blocks[BEFORE_BLOCKS:]
+        # All of them must have moved, else the change lies among them and the next block tells more.
+        if min(abs(log(block.mean) - before) for block in new) < WHOLE_SHARE * abs(after - before):
             return None
         self._blocks.clear()
         self._blocks.extend(new)
-        return TextChanged(at=at, since=new[0].began, before=before, after=after)
+        return TextChanged(at=at, since=new[0].began, before=exp(before), after=exp(after))
