@@ -310,6 +310,10 @@ def test_a_source_that_has_not_appeared_is_waited_for_and_is_no_event() -> None:
     assert snapshot.verdict.sentence == "waiting for x.log"
     assert snapshot.sources[0].state == "waiting"
     assert texts(monitor) == []
+    monitor.accept(LinesSeen(at=3.0, source="x.log", lines=1))
+    monitor.accept(decode(3.0))
+    monitor.at(4.0)
+    assert texts(monitor) == []
 
 
 def test_an_idle_window_breaks_the_line_in_the_plot() -> None:

@@ -41,7 +41,8 @@ def _no_source(situation: Situation) -> Verdict | None:
     if not sources or any(source.state == "up" for source in sources):
         return None
     source = sources[0]
-    return _blind(situation, source.last_at, source.detail or f"waiting for {source.name}")
+    cause = "beginning" if source.state == "waiting" else None
+    return _blind(situation, source.last_at, source.detail or f"waiting for {source.name}", cause=cause)
 
 
 def _server_gone(situation: Situation) -> Verdict | None:
@@ -86,7 +87,7 @@ def _silent(situation: Situation) -> Verdict | None:
         if situation.lines >= LINES_WITHOUT_DECODE or (situation.lines and waited > WAIT_SECONDS):
             text = f"no batch line in {situation.lines} lines; is this the scheduler's log?"
             return _blind(situation, None, text, lines=situation.lines)
-        return _blind(situation, situation.started_at, "waiting for the first batch line")
+        return _blind(situation, situation.started_at, "waiting for the first batch line", cause="beginning")
     silent = situation.at - heard
     if silent <= max(SILENCE_SECONDS, SILENCE_MULTIPLE * (situation.cadence or 0.0)):
         return None
