@@ -74,6 +74,8 @@ def age(seconds: float | None) -> str:
         return "<1 s"
     if seconds < 100:
         return f"{int(seconds)} s"
+    if seconds < 5400:
+        return f"{int(seconds // 60)} min"
     return duration(seconds)
 
 

@@ -232,19 +232,17 @@ def _write_whole(cells: list[Span], first: int, text: str) -> None:
 def _mark_stretches(picture: _Picture, grid: list[list[Span]]) -> None:
     """Says `idle` or `gap` at the base of each such stretch, so that emptiness is never mistaken for zero."""
     for kind, first, after in picture.stretches():
-        room = after - first
         if kind == "gap":
             for cells in grid:
                 _write(cells, first, "┊", "label")
-        base = grid[-1]
-        text = f" {kind} " if room >= len(kind) + 2 else kind
-        if room >= len(text):
-            left = (room - len(text)) // 2
-            text = "╌" * left + text + "╌" * (room - len(text) - left)
-            # Words and dashes alike only on free cells: what was measured is never covered.
-            _write(base, first, text, "label")
-        elif kind == "idle" and room >= SHORT:
-            _write(base, first, "╌" * room, "label")
+            first += 1
+        room = after - first
+        if kind == "idle" and room < SHORT:
+            continue
+        text = next((text for text in (f" {kind} ", kind) if len(text) <= room), "")
+        left = (room - len(text)) // 2
+        # Words and dashes alike only on free cells: what was measured is never covered.
+        _write(grid[-1], first, "╌" * left + text + "╌" * (room - len(text) - left), "label")
 
 
 def _axis_label(row: int, height: int, top: float) -> tuple[str, str]:

@@ -49,7 +49,8 @@ class View(Struct, frozen=True, kw_only=True):
     def outdated(self, frame: Frame) -> bool:
         """Whether the newest sample is too old to stand for the present."""
         old = self.age_of(frame, frame.snapshot.now.at)
-        return old is not None and old > OUTDATED_SECONDS
+        # An idle service has nothing newer to say: its last word still holds.
+        return old is not None and old > OUTDATED_SECONDS and frame.snapshot.verdict.name != "idle"
 
     def age_of(self, frame: Frame, at: float | None) -> float | None:
         """Seconds since `at` as far as this machine can tell, without comparing two machines' clocks."""

@@ -32,7 +32,7 @@ def test_the_server_line_says_how_the_screen_stands_to_its_data() -> None:
     replay = ReplayStatus(position=1.0, duration=2.0, speed=2.5, paused=False)
     for view, words in (
         (replace(LIVE, link="stale", silence=7.0), "○ stale 7 s"),
-        (replace(LIVE, link="lost", silence=130.0), "✗ lost 2 min 10 s"),
+        (replace(LIVE, link="lost", silence=130.0), "✗ lost 2 min"),
         (replace(LIVE, link="ended"), "✗ feed ended"),
         (frozen, "‖ FROZEN 12:00:00"),
         (replace(LIVE, replay=replay), "▶ replay ×2.5"),

@@ -68,7 +68,7 @@ def test_contaminated_and_old_figures_are_dim_and_say_why() -> None:
     assert ("prefill · log <1 s ago", "label") in numbers(mixed, LIVE, 120)
     # Where the reasons would push numbers out, they are one word.
     several = changed(frame, now=replace(frame.snapshot.now, flags=("batch-changed", "request-ended")))
-    assert plain(numbers(several, LIVE, 80)).endswith("queue 0 mixed log <1 s ")
+    assert plain(numbers(several, LIVE, 80)).endswith("queue 0  mixed log <1 s ")
     assert (" 30.8", "tainted") in headline(mixed, LIVE, 80)
     old = changed(frame, now=replace(frame.snapshot.now, at=frame.snapshot.at - 40))
     assert (" 30.8", "tainted") in headline(old, LIVE, 80)
