@@ -71,11 +71,11 @@ def test_what_a_line_says_as_far_as_it_goes(text: str, allowed: dict[str, Any]) 
     ("path", "name"),
     [
         ("moonshotai/Kimi-K2.6", "moonshotai/Kimi-K2.6"),
-        ("/home/alice/models/Kimi-K2.6/", "Kimi-K2.6"),
+        ("/data/alice/models/Kimi-K2.6/", "Kimi-K2.6"),
         ("~/models/kimi", "kimi"),
         ("./models/kimi", "kimi"),
         ("../kimi", "kimi"),
-        ("/root/.cache/huggingface/hub/models--moonshotai--Kimi-K2.6/snapshots/0a1b2c", "moonshotai/Kimi-K2.6"),
+        ("/data/alice/.cache/huggingface/hub/models--moonshotai--Kimi-K2.6/snapshots/0a1b2c", "moonshotai/Kimi-K2.6"),
         ("s3://key:secret@bucket/models/kimi?token=secret", "kimi"),
         ("C:\\models\\kimi", "kimi"),
         ("kimi", "kimi"),
@@ -87,7 +87,7 @@ def test_models_are_named_without_anybodys_path(path: str, name: str) -> None:
 
 
 def test_paths_in_allowed_values_lose_their_folders() -> None:
-    allowed, _ = read_arguments("server_args=ServerArgs(tool_call_parser='/home/alice/x.py', host='0.0.0.0')", KEY)
+    allowed, _ = read_arguments("server_args=ServerArgs(tool_call_parser='/data/alice/x.py', host='0.0.0.0')", KEY)
     assert allowed == {"tool_call_parser": "x.py", "host": "0.0.0.0"}
 
 

@@ -195,7 +195,7 @@ def test_other_heads(line: str, kind: type | None, fields: dict[str, Any]) -> No
 
 
 def test_server_arguments_are_read_from_a_start_line() -> None:
-    record = read_one(f"{STAMP}server_args=ServerArgs(model_path='/home/me/kimi', api_key='hunter2', tp_size=8)")
+    record = read_one(f"{STAMP}server_args=ServerArgs(model_path='/data/alice/kimi', api_key='hunter2', tp_size=8)")
     assert isinstance(record, ServerStart)
     assert record.arguments == {"model_path": "kimi", "tp_size": 8}
     assert list(record.withheld) == ["api_key"]

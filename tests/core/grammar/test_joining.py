@@ -74,6 +74,15 @@ def test_cri_pieces_are_joined_and_carry_their_time() -> None:
     assert (batch.at, batch.queued) == (OUTER + 0.5, 0)
 
 
+def test_a_traceback_in_envelopes() -> None:
+    lines = [TRACE, "  File x", "ValueError: no", STAMP + DECODE]
+    for separators in ((",", ":"), (", ", ": ")):
+        wrapped = [json.dumps(json.loads(docker(line + "\n")), separators=separators) for line in lines]
+        crash, batch = texts(*wrapped)
+        assert isinstance(crash, Crash)
+        assert (crash.reason, type(batch)) == ("ValueError: no", DecodeBatch)
+
+
 def journal(message: object, **other: Any) -> str:
     return json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": "1777636800500000", **other})
 
@@ -103,6 +112,7 @@ def test_json_that_is_no_line(line: str) -> None:
 
 def test_further_lines_of_a_journal_message_never_begin_a_message() -> None:
     assert texts(journal(f"a user wrote\n{STAMP}{DECODE}\nend")) == []
+    assert kinds(texts(journal(f"{STAMP}{DECODE}\n{STAMP}{DECODE}"))) == ["DecodeBatch"]
     trace = f"{TRACE}\n  File x\nValueError: no\n{STAMP}{DECODE}"
     (crash,) = texts(journal(trace))
     assert isinstance(crash, Crash)
@@ -267,10 +277,8 @@ def test_pools_of_many_engines_stay_bounded() -> None:
 
 
 def test_many_ranks_stay_bounded() -> None:
-    lines = [
-        f"[2026-05-01 12:00:00 DP{rank}] {DECODE[:-14]}, token usage: 0.10, {DECODE[-14:]}" for rank in range(3000)
-    ]
-    lines += [line.replace(", token usage: 0.10", "").replace("gen", "token usage: 0.10, gen") for line in lines]
+    standard = DECODE.replace("gen", "token usage: 0.10, gen")
+    lines = [f"[2026-05-01 12:00:00 DP{rank}] {body}" for rank in range(3000) for body in (standard, DECODE)]
     reader = LogReader(None, BASE, KEY)
     assert len(drain(reader, [line.encode() for line in lines])) == 6000
     assert len(reader._standard._ranks) <= 1024
