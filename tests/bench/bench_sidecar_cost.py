@@ -8,6 +8,7 @@ stands the same Python process that only polls the file, so that the cost of the
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -115,7 +116,15 @@ def sidecar(rate: int, ranks: int, readers: int, seconds: float) -> Cost:
         log = Path(folder) / "server.log"
         log.write_text(START.format(ranks=ranks))
         command = [sys.executable, "-m", "ddwatch_sidecar.cli", "--log", str(log), "--port", "0", "--announce"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+        # A home of its own: nothing that was learned elsewhere comes in, and nothing is left behind.
+        home = {
+            **os.environ,
+            "HOME": folder,
+            "XDG_STATE_HOME": folder,
+            "XDG_CONFIG_HOME": folder,
+            "XDG_DATA_HOME": folder,
+        }
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=home) as child:
             stop, written = threading.Event(), dict[int, float]()
             try:
                 assert child.stdout is not None
