@@ -8,6 +8,7 @@ from ddwatch.core.agreement import Disagreement
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_view
 from ddwatch.core.history import EventLog, Ring
+from ddwatch.core.hysteresis import Hysteresis
 from ddwatch.core.lifecycle import Lifecycle
 from ddwatch.core.moments import Moments
 from ddwatch.core.positions import Positions, RankKey, speaks_for_itself
@@ -45,6 +46,8 @@ from ddwatch.core.source_book import SourceBook
 from ddwatch.core.tallies import Count, Tallies
 
 DISAGREEMENT_SECONDS = 600.0
+EDGE_SECONDS = 5.0
+"""How long a load must lie within the evidence, or outside it, before the verdict follows."""
 HELD_SECONDS = 30.0
 """A comparison with the model stands this long when no further sample comes."""
 LOG = "log"
@@ -89,7 +92,7 @@ class Monitor:
         self._moments = Moments()
         self._expecting = expecting if expecting is not None else Expecting()
         self._clean_ratio_at: float | None = None
-        self._covered_since: float | None = None
+        self._judgeable = Hysteresis(EDGE_SECONDS)
         self._unsaved = False
         self._engine: str | None = None
         self._count = Count()
@@ -196,12 +199,10 @@ class Monitor:
             judged = replace(judged, ratio=None)
         if judged.ratio is not None:
             self._clean_ratio_at = now
-        if not judged.covered:
-            self._covered_since = self._covered_since if not samples else None
-        elif self._covered_since is None:
-            self._covered_since = now
-        self._judged = judged
         if samples:
+            self._judgeable.see(now, judged.covered)
+        self._judged = judged
+        if samples and (judged.covered or not self._judgeable.state):
             self._held = (now, judged)
 
     def _held_judgement(self, now: float) -> Judged:
@@ -261,7 +262,7 @@ class Monitor:
             crash_reason=self._lifecycle.crash_reason,
             judged=self._held_judgement(now),
             clean_ratio_at=self._clean_ratio_at,
-            covered_since=self._covered_since,
+            judgeable=self._judgeable.state,
         )
 
     def _close_second(self, now: float) -> None:
@@ -368,7 +369,7 @@ class Monitor:
         self._moments.clear()
         self._seconds.mark(at, "gap")
         self._held = (at, self._expecting.judge(()))
-        self._covered_since = None
+        self._judgeable.reset()
 
     def _gap(self, record: Gap) -> None:
         self._close_second(record.at)

@@ -27,10 +27,12 @@ from ddwatch.core.snapshot import Flag, Sample
 
 STEADY_SAMPLES = 6
 """Otherwise clean samples that are looked at to say that a warm-up is over."""
+STEADY_SECONDS = 10.0
+"""... and so many seconds of them: at one line per step, six samples are no time at all."""
 STILL_SPEEDING_UP = 0.9
 """Warm-up goes on while the newer half of those samples is faster than this share of the older half."""
 HICCUP = 2.0
-"""Warm-up goes on while one of those samples is slower than this multiple of their median."""
+"""Warm-up goes on while more than a tenth of those samples are slower than this multiple of their median."""
 IDLE_SECONDS = 10.0
 IDLE_MULTIPLE = 8.0
 """A log without prefill lines shows idle time only as silence: longer than both of these, it is inside the window."""
@@ -64,7 +66,7 @@ class _RankWindow:
         self.running: int | None = None
         self.tokens: int | None = None
         self.iteration: int | None = None
-        self.steady: list[float] = []
+        self.steady: list[tuple[float, float]] = []
 
 
 class _Engine:
@@ -180,7 +182,8 @@ class Positions:
         flags: list[Flag] = []
         if not window.seen:
             flags.append("first")
-        if window.idled or (window.seen and self._silent(record, engine, window)):
+        missing = window.gapped or self._lines_missing(record, engine, window)
+        if window.idled or (window.seen and not missing and self._silent(record, engine, window)):
             flags.append("idle")
         if window.prefills:
             flags.append("prefill")
@@ -188,7 +191,7 @@ class Positions:
             flags.append("batch-changed")
         if self._request_ended(record, window):
             flags.append("request-ended")
-        if window.gapped or self._lines_missing(record, engine, window):
+        if missing:
             flags.append("gap")
         if engine.warming:
             flags.append("warming")
@@ -227,7 +230,7 @@ class Positions:
         flags = self._flags(record, engine, window)
         step = self._step_seconds(record, engine)
         if engine.warming and flags == ["warming"] and step is not None:
-            window.steady.append(step)
+            window.steady.append((record.at, step))
             if self._settled(window.steady):
                 engine.warming = False
         self._remember(record, engine, window)
@@ -249,14 +252,18 @@ class Positions:
         )
 
     @staticmethod
-    def _settled(steps: list[float]) -> bool:
-        if len(steps) < STEADY_SAMPLES:
+    def _settled(steady: list[tuple[float, float]]) -> bool:
+        """Whether the newest stretch, long enough in samples and in seconds, no longer gets faster."""
+        newest = steady[-1][0]
+        while len(steady) > STEADY_SAMPLES and steady[1][0] <= newest - STEADY_SECONDS:
+            del steady[0]
+        if len(steady) < STEADY_SAMPLES or newest - steady[0][0] < STEADY_SECONDS:
             return False
-        del steps[:-STEADY_SAMPLES]
-        half = STEADY_SAMPLES // 2
+        steps = [step for _, step in steady]
+        half = len(steps) // 2
         if median(steps[half:]) < STILL_SPEEDING_UP * median(steps[:half]):
             return False
-        return max(steps) <= HICCUP * median(steps)
+        return sorted(steps)[-1 - len(steps) // 10] <= HICCUP * median(steps)
 
     @staticmethod
     def _remember(record: DecodeBatch, engine: _Engine, window: _RankWindow) -> None:

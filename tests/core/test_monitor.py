@@ -188,9 +188,9 @@ def test_a_start_is_told_from_loading_to_ready_to_warm() -> None:
     monitor.accept(prefill(700.0))
     monitor.accept(decode(701.0))
     assert verdict(monitor, 701.5) == "warming"
-    for i in range(8):
+    for i in range(14):
         monitor.accept(decode(702.0 + i, tokens=1001 + i))
-    assert verdict(monitor, 710.5) == "learning"
+    assert verdict(monitor, 716.5) == "learning"
 
 
 def test_a_restart_is_an_event_with_the_changed_arguments() -> None:

@@ -161,9 +161,9 @@ def test_a_step_time_is_never_made_of_zeros(running: int | None, throughput: flo
     assert samples(decode(0, accept=0.0, throughput=1.0))[0].step_seconds is None
 
 
-def warm_up(steps: list[float]) -> list[tuple[str, ...]]:
+def warm_up(steps: list[float], every: float = 2.0) -> list[tuple[str, ...]]:
     """Flags after a start, for windows of these step times."""
-    lines = [decode(i, step=step, tokens=1000 + i) for i, step in enumerate(steps)]
+    lines = [decode(i * every, step=step, tokens=1000 + i) for i, step in enumerate(steps)]
     return flags(start(-2), ServerReady(at=-1), *lines)
 
 

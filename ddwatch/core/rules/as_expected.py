@@ -8,7 +8,7 @@ def judge(situation: Situation) -> Verdict | None:
     """Holds where the model may judge and no rule before it accuses; being faster is never held against a service."""
     judged = situation.judged
     expected, ratio = judged.expected, judged.ratio
-    if expected is None or not judged.covered:
+    if expected is None or not situation.judgeable:
         return None
     evidence: dict[str, float | int | str | None] = {
         "expected_tokens_per_second": expected.tokens_per_second,

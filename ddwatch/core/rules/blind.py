@@ -104,15 +104,15 @@ def _silent(situation: Situation) -> Verdict | None:
 
 def _mixed(situation: Situation) -> Verdict | None:
     window = situation.window
-    if situation.warming or window.samples < MIXED_SAMPLES or window.clean_ratio is None:
+    settled = window.samples - window.flag_counts.get("warming", 0)
+    if situation.warming or settled < MIXED_SAMPLES or window.clean > MIXED_CLEAN_RATIO * settled:
         return None
-    if window.clean_ratio > MIXED_CLEAN_RATIO:
-        return None
-    worst = max(window.flag_counts.items(), key=lambda item: item[1])[0] if window.flag_counts else "mixed"
+    counts = {flag: count for flag, count in window.flag_counts.items() if flag != "warming"}
+    worst = max(counts.items(), key=lambda item: item[1])[0] if counts else "mixed"
     return _blind(
         situation,
         None,
-        f"all windows mixed: {window.clean} of {window.samples} samples are clean (mostly {worst})",
+        f"all windows mixed: {window.clean} of {settled} samples are clean (mostly {worst})",
         clean=window.clean,
         samples=window.samples,
         next_steps=("start SGLang with --decode-log-interval 1",),

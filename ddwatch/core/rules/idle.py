@@ -16,6 +16,8 @@ def judge(situation: Situation) -> Verdict | None:
             server.started_at is not None and situation.traffic_at < server.started_at
         )
         since = server.ready_at if untouched else None
-    if since is None or situation.at - since < SETTLE_SECONDS:
+    elif since is not None and situation.at - since < SETTLE_SECONDS:
+        return None
+    if since is None:
         return None
     return Verdict(name="idle", severity="ok", since=since, sentence="nothing to do: no request runs")

@@ -3,8 +3,6 @@
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
-SETTLE_SECONDS = 5.0
-"""The load must have lain within the evidence for this long: at its edge the verdict must not flicker."""
 FRESH_SECONDS = 60.0
 """A comparison with the model stands for this long."""
 
@@ -15,10 +13,8 @@ def _reason(situation: Situation) -> str | None:
         return "no decode line yet; prefill is running"
     if judged.expected is None:
         return f"no model here yet: {judged.reason}"
-    if not judged.covered:
-        return judged.reason
-    if situation.covered_since is None or situation.at - situation.covered_since < SETTLE_SECONDS:
-        return "this load has only just come within the evidence"
+    if not situation.judgeable:
+        return judged.reason or "this load has only just come within the evidence"
     at = situation.clean_ratio_at
     if at is None or situation.at - at > FRESH_SECONDS:
         flags = ", ".join(situation.now.flags) or "none came"

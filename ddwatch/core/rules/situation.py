@@ -39,5 +39,5 @@ class Situation(Struct, frozen=True, kw_only=True):
     """The reading beside what the model holds of it."""
     clean_ratio_at: float | None
     """Time of the newest clean reading that could be compared with the model."""
-    covered_since: float | None
-    """Since when the load has lain within the evidence without a break."""
+    judgeable: bool
+    """Whether the load lies within the evidence, with hysteresis at its edge."""
