@@ -14,8 +14,10 @@ import msgspec
 
 from ddwatch.commands.steps import written_at
 from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch.core.expectation.accept import OVERALL
 from ddwatch.core.expectation.fit import Refusal, fit_profile
 from ddwatch.core.expectation.profile import Profile
+from ddwatch.core.expectation.profile_text import read_profile, sentence
 from ddwatch.core.expectation.profile_toml import write_profile
 from ddwatch.core.expectation.setups import Setup, Setups
 from ddwatch.core.expectation.wording import range_of, readable, short
@@ -65,20 +67,23 @@ def run(arguments: argparse.Namespace) -> int:
             graph_sizes=chosen.graph_sizes,
             identity=chosen.identity,
             judged=chosen.judged,
-            source=", ".join("standard input" if path == "-" else Path(path).name for path, _ in logs)[:500],
+            source=", ".join("standard input" if path == "-" else shown(Path(path).name) for path, _ in logs)[:500],
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
     if isinstance(found, Refusal) or chosen is None:
-        sentence = found.sentence if isinstance(found, Refusal) else ""
-        raise CommandFailed(f"ddwatch fit: {sentence}", Exit.INPUT)
-    _write(output, write_profile(found))
+        raise CommandFailed(f"ddwatch fit: {found.sentence if isinstance(found, Refusal) else ''}", Exit.INPUT)
+    text = write_profile(found)
+    again = read_profile(text)
+    if not isinstance(again, Profile):
+        raise CommandFailed(f"ddwatch fit: the profile would not be readable: {sentence(again)}", Exit.USAGE)
+    _write(output, text)
     left_out = setups.left_out(chosen)
     if arguments.json:
         document = report(found, chosen, left_out, str(output))
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:
-        text = "\n".join(describe(found, chosen, left_out, shown(str(output)))) + "\n"
-        sys.stdout.write(readable(text, sys.stdout.encoding))
+        lines = describe(found, chosen, left_out, shown(str(output)))
+        sys.stdout.write(readable("\n".join(lines) + "\n", sys.stdout.encoding))
     return Exit.OK
 
 
@@ -86,6 +91,8 @@ def _class(words: str) -> tuple[str, str]:
     name, equals, path = words.partition("=")
     if not equals or not path or not name.isprintable() or not name.strip():
         raise CommandFailed(f"ddwatch fit: --class {shown(words)!r} is not NAME=LOG", Exit.USAGE)
+    if name.strip() == OVERALL:
+        raise CommandFailed(f"ddwatch fit: {OVERALL!r} means all text together; choose another class name", Exit.USAGE)
     return path, name.strip()
 
 
@@ -97,8 +104,8 @@ def _zone(name: str | None) -> tzinfo | None:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        sentence = f"ddwatch fit: no time zone {name!r}; use a name like Europe/Berlin or UTC"
-        raise CommandFailed(sentence, Exit.USAGE) from error
+        told = f"ddwatch fit: no time zone {name!r}; use a name like Europe/Berlin or UTC"
+        raise CommandFailed(told, Exit.USAGE) from error
 
 
 def _read(path: str, text_class: str | None, zone: tzinfo | None, setups: Setups) -> None:
@@ -198,7 +205,7 @@ def describe(profile: Profile, setup: Setup, left_out: Sequence[str], output: st
         spread = "" if middle.p10 is None or middle.p90 is None else f" ({middle.p10:.2f} … {middle.p90:.2f})"
         title = "accept" if index == 0 else ""
         lines.append(f"  {title:<10} {curve.text_class}: {middle.p50:.2f}{spread} at {short(middle.context)} tokens")
-    lines += [f"  not used   {sentence}" for sentence in left_out]
+    lines += [f"  not used   {told}" for told in left_out]
     if profile.note is not None:
         lines += ["", f"  {profile.note}"]
     return lines

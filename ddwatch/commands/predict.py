@@ -61,6 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.accept is not None and arguments.text_class is not None:
         raise CommandFailed("ddwatch predict: --accept and --class exclude each other", Exit.USAGE)
     profile = Shelf().load(arguments.profile)
+    limit, end = profile.context_limit(), (arguments.context or 0) + (arguments.output or 0)
+    if limit is not None and end > limit:
+        raise CommandFailed(f"ddwatch predict: {end} tokens are beyond the model's limit of {limit}", Exit.USAGE)
     accept = choose_accept(profile, accept=arguments.accept, text_class=arguments.text_class)
     if accept is None:
         raise CommandFailed(_no_accept(profile, arguments.text_class), Exit.USAGE)
@@ -93,8 +96,9 @@ def sweep(profile: Profile, output: int | None, batch: int, accept: AcceptChoice
     """Predictions over doubling contexts, to one octave beyond the evidence."""
     totals = [region.total_context[1] for region in profile.evidence.regions] or [131_072.0]
     most = 2.0 * max(totals) / batch
+    longest = min(profile.context_limit() or MOST_TOKENS, MOST_TOKENS) - (output or 0)
     contexts = [64]
-    while contexts[-1] * 2 <= most and contexts[-1] < MOST_TOKENS / 4:
+    while contexts[-1] * 2 <= min(most, longest):
         contexts.append(contexts[-1] * 2)
     return [predict(profile, context=context, output=output, batch=batch, accept=accept) for context in contexts]
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from ddwatch.core.exits import Exit
+from ddwatch.core.expectation.quantiles import quantile
 from ddwatch.demo.physics import step_seconds
 from ddwatch.demo.scenarios import generate
 from ddwatch.profiles.shelf import Shelf
 from tests.commands.documents import held_against
 from tests.commands.said import said
+from tests.core.expectation.worlds import Truth, log_lines, logistic, power, world
 
 START = 1_777_636_800.0
 LOGS = Path(__file__).parent.parent / "golden" / "logs"
@@ -103,6 +105,8 @@ def test_a_log_may_come_from_stdin(log: Path, tmp_path: Path) -> None:
         (["{log}", "-o", "{tmp}"], 64, "is a directory; -o names a file"),
         (["{log}", "-o", "{tmp}/x", "--tz", "Mars"], 64, "no time zone 'Mars'"),
         (["{log}", "-o", "{tmp}/x", "--class", "chat"], 64, "is not NAME=LOG"),
+        (["{log}", "-o", "{tmp}/x", "--class", "overall={log}"], 64, "choose another class name"),
+        (["{log}", "-o", "{tmp}/x", "--name", "a\nb", "--tz", "UTC"], 64, "name: must not hold control characters"),
         (["{log}", "-o", "/proc/no/x.toml", "--tz", "UTC"], 66, "cannot write /proc/no/x.toml"),
     ],
 )
@@ -115,3 +119,26 @@ def test_what_cannot_be_fitted_is_one_sentence(
     assert sentence in found.err
     assert found.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("truth", [power, logistic], ids=lambda truth: truth.__name__)
+def test_the_targets_hold_on_the_text_of_a_log(
+    truth: Truth, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, output = tmp_path / "sglang.log", tmp_path / "mine.toml"
+    path.write_text("\n".join(log_lines(world(truth, 61), 250)) + "\n", encoding="utf-8")
+    said(["fit", str(path), "-o", str(output), "--tz", "UTC"], capsys)
+
+    profile, band = Shelf().load(str(output)), Shelf().load(str(output)).band()
+    fresh = world(truth, 62)
+    held_out = [
+        item for item in (fresh.observation() for _ in range(1200)) if profile.covers(item.batch, item.total_context)
+    ]
+    expected = [profile.step_time.seconds(item.batch, item.total_context) for item in held_out]
+    inside = sum(band.low <= e / item.step_seconds <= band.high for e, item in zip(expected, held_out, strict=True))
+    misfit = sorted(abs(e / truth(i.batch, i.total_context) - 1.0) for e, i in zip(expected, held_out, strict=True))
+
+    assert len(held_out) > 1100
+    assert 0.87 <= inside / len(held_out) <= 0.93
+    assert quantile(misfit, 0.5) <= 0.03 and quantile(misfit, 0.95) <= 0.05
+    assert profile.classes() == ("low", "high")

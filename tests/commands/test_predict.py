@@ -102,3 +102,14 @@ def test_a_profile_that_knows_no_accept_length_asks_for_one(tmp_path: Path, caps
     assert found.code == 64 and "knows no accept length: add --accept A" in found.err
     found = said(["predict", "--context", "5", "--class", "x", "--profile", str(path)], capsys)
     assert found.code == 64 and "knows no text class: use --accept A" in found.err
+
+
+def test_a_context_beyond_the_models_limit_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text(WHOLE.replace("[judged]", "[judged]\ncontext_length = 4096"), encoding="utf-8")
+    found = said(["predict", "--context", "4000", "--output", "97", "--profile", str(path)], capsys)
+    assert (found.code, found.err) == (64, "ddwatch predict: 4097 tokens are beyond the model's limit of 4096\n")
+    table = held_against("predict.json", said(["predict", "--sweep", "--profile", str(path), "--json"], capsys).out)
+    assert max(row["context_tokens"] for row in table["sweep"]) == 4096
+    pasted = said(["explain", "32 tok/s at 5k ctx", "--profile", str(path)], capsys)
+    assert pasted.code == 66 and "5000 tokens are beyond its limit of 4096" in pasted.err

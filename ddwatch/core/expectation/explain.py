@@ -79,6 +79,9 @@ def explain(
     contexts = (context, context) if context is not None else said.contexts()
     if contexts is None:
         return Incomplete("how long the context was: add --context N")
+    limit = profile.context_limit()
+    if limit is not None and contexts[1] > limit:
+        return Incomplete(f"a context that the model can have: {contexts[1]} tokens are beyond its limit of {limit}")
     load = Load(
         batch=batch or said.batch or 1,
         begin_context=float(contexts[0]),

@@ -83,6 +83,9 @@ class Learner:
         self._windows = Windows(interval)
         self._new_windows = 0
         self._seen = 0
+        self._taken = 0
+        self._total_context: tuple[float, float] | None = None
+        self._batches: tuple[int, ...] = ()
 
     def see(self, sample: Sample, suspicious: bool) -> bool:
         """Takes the next sample; True when the profile has changed and should be saved.
@@ -109,6 +112,7 @@ class Learner:
                 return changed
             cell = self._cells[where] = []
         cell.append(item)
+        self._taken += 1
         self._pairs.see(key, item)
         if len(cell) < SETTLING:
             return changed
@@ -121,7 +125,7 @@ class Learner:
         waiting = [where for where in self._cells if where not in self._settled]
         if not waiting:
             return False
-        del self._cells[min(waiting, key=lambda where: len(self._cells[where]))]
+        self._taken -= len(self._cells.pop(min(waiting, key=lambda where: len(self._cells[where]))))
         return True
 
     def _redraw_accept(self) -> bool:
@@ -139,6 +143,7 @@ class Learner:
 
     def _refit(self) -> None:
         self._new_windows = 0
+        self._take_stock()
         fitted = fit_profile(
             [item for where in sorted(self._settled) for item in self._cells[where]],
             name=self.name,
@@ -166,16 +171,22 @@ class Learner:
         return f"{count} clean {noun} between {short(low)} and {short(high)} tokens at batch {batch}; need {SETTLING}"
 
     def coverage(self) -> Coverage:
-        """How far learning has come."""
-        settled = [item for where in self._settled for item in self._cells[where]]
-        totals = [item.total_context for item in settled]
+        """How far learning has come; cheap enough for every snapshot."""
         return Coverage(
-            samples=sum(len(cell) for cell in self._cells.values()),
+            samples=self._taken,
             settled=len(self._settled),
             open=len(self._cells) - len(self._settled),
-            total_context=(min(totals), max(totals)) if totals else None,
-            batches=tuple(sorted({item.batch for item in settled})),
+            total_context=self._total_context,
+            batches=self._batches,
         )
+
+    def _take_stock(self) -> None:
+        """Notes what the settled cells cover."""
+        settled = [item for where in self._settled for item in self._cells[where]]
+        totals = [item.total_context for item in settled]
+        self._total_context = (min(totals), max(totals)) if totals else None
+        self._batches = tuple(sorted({item.batch for item in settled}))
+        self._taken = sum(len(cell) for cell in self._cells.values())
 
     def state(self) -> bytes:
         """Everything that a later run needs to go on from here."""
@@ -217,6 +228,7 @@ class Learner:
             learner._windows.kept.add(item)
         learner._pairs.restore(saved.pairs)
         learner._seen = saved.seen
+        learner._take_stock()
         if learner._settled:
             learner._refit()
         return learner

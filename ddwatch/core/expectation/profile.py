@@ -118,6 +118,11 @@ class Profile(Struct, frozen=True, kw_only=True):
         local = fit_error_at(self.evidence.regions, batch, total_context)
         return local if local is not None else self.fit_error
 
+    def context_limit(self) -> int | None:
+        """The longest context that the service takes, where its arguments said so."""
+        limit = self.judged.get("context_length")
+        return limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None
+
     def classes(self) -> tuple[str, ...]:
         """Names of the text classes, the overall curve not among them."""
         return tuple(one.text_class for one in self.accept if one.text_class != OVERALL)

@@ -101,3 +101,34 @@ class World(NamedTuple):
 def world(truth: Truth, seed: int) -> World:
     """A seeded world."""
     return World(truth, random.Random(seed))
+
+
+def log_lines(service: World, stretches: int, lines: int = 12) -> list[str]:
+    """A log of that many stretches at one batch each, every one begun by a prefill that spoils its first line."""
+    found = ["[2026-05-01 00:00:00] The server is fired up and ready to roll!"]
+    second = 0.0
+    for _ in range(stretches):
+        batch, total = service.load()
+        text_class = service.random.choice(sorted(CLASSES))
+        found.append(
+            f"{_stamp(second)} Prefill batch, #new-seq: {batch}, #new-token: {int(total)}, #cached-token: 0, "
+            "token usage: 0.01, #running-req: 0, #queue-req: 0,"
+        )
+        for line in range(lines):
+            accept = service.accept(text_class)
+            total += batch * accept
+            step = service.truth(batch, total) * math.exp(service.random.gauss(0.0, NOISE))
+            second += step
+            throughput = batch * accept / step * (0.5 if line == 0 else 1.0)
+            found.append(
+                f"{_stamp(second)} Decode batch, #running-req: {batch}, #token: {int(total)}, token usage: 0.01, "
+                f"accept len: {accept:.2f}, accept rate: 0.09, cuda graph: True, "
+                f"gen throughput (token/s): {throughput:.2f}, #queue-req: 0"
+            )
+        second += 1.0
+    return found
+
+
+def _stamp(second: float) -> str:
+    whole = int(second)
+    return f"[2026-05-01 {whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02} TP0]"
