@@ -126,8 +126,9 @@ def fit(row: Row, width: int, fill: Role = "text") -> Row:
         return merged((*row, (" " * (width - have), fill)))
     if width <= 0:
         return ()
-    if not plain(row).rstrip(" ")[width:] and plain(row).isascii():
-        return _cut(row, width)
+    trimmed = _without_blanks(row, have - width)
+    if trimmed is not None:
+        return merged(trimmed)
     spans: list[Span] = []
     left = width - 1
     for text, role in row:
@@ -141,15 +142,20 @@ def fit(row: Row, width: int, fill: Role = "text") -> Row:
     return merged(spans)
 
 
-def _cut(row: Row, width: int) -> Row:
-    """The first `width` cells of a row of ASCII."""
-    spans: list[Span] = []
-    for text, role in row:
-        spans.append((text[:width], role))
-        width -= len(text)
-        if width <= 0:
-            break
-    return merged(spans)
+def _without_blanks(row: Row, cells: int) -> Row | None:
+    """The row without so many blanks at its end; None when it does not end in that many."""
+    spans = list(row)
+    while cells > 0 and spans:
+        text, role = spans.pop()
+        kept = text.rstrip(" ")
+        blanks = len(text) - len(kept)
+        if blanks < len(text) and blanks < cells:
+            return None
+        spans.append((text[: len(text) - min(blanks, cells)], role))
+        cells -= min(blanks, cells)
+        if not spans[-1][0]:
+            spans.pop()
+    return tuple(spans)
 
 
 def spread(left: Row, right: Row, width: int, fill: Role = "text") -> Row:

@@ -26,7 +26,9 @@ DECODE = (
 def half_a_minute() -> str:
     """A log of the last 30 seconds."""
     stamps = [datetime.fromtimestamp(time.time() - 29 + second, timezone.utc) for second in range(30)]
-    return "".join(DECODE.format(stamp=f"{stamp:%Y-%m-%d %H:%M:%S}", token=5900) for stamp in stamps)
+    return "".join(
+        DECODE.format(stamp=f"{stamp:%Y-%m-%d %H:%M:%S}", token=5900 + place) for place, stamp in enumerate(stamps)
+    )
 
 
 def ddwatch(*words: str, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:

@@ -50,6 +50,7 @@ def test_ascii_keeps_the_width(text: str) -> None:
 def test_what_is_cut_says_so_but_lost_blanks_do_not() -> None:
     assert plain(fit((("throughput", "text"),), 6)) == "throu…"
     assert plain(fit((("thru      ", "text"),), 6)) == "thru  "
+    assert plain(fit((("– a", "text"), ("   ", "label"), ("  ", "text")), 5)) == "– a  "
 
 
 def test_the_right_end_keeps_its_place_and_never_touches_the_left() -> None:
