@@ -237,10 +237,14 @@ class LogFile:
         log = held.log
         before = log.offset
         try:
-            if held.changed:
+            if held.size < log.offset:
                 raise Changed
-            if held.drained:
+            if held.changed or held.drained:
                 log.verify()
+            if held.changed:
+                held.changed = False
+                detail = f"{self._called} was shortened to {held.size} bytes before its end was read"
+                items.append(self._gap(now, "truncated", detail))
             self._advance(held, budget, now, items)
         except Changed:
             self._restart(held, now, items)

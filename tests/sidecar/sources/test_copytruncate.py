@@ -112,3 +112,17 @@ def test_a_writer_that_does_not_append_leaves_a_hole_that_costs_nothing(followed
             file.seek(hole)
             file.write(b"two\nthree\n")
     assert story(followed.read()) == ["<gap truncated>", "<gap lost>", "two", "three"]
+
+
+def test_a_file_that_is_shortened_ahead_of_the_position_is_a_gap_and_repeats_nothing(followed: Followed) -> None:
+    source = LogFile(followed.path, poll_bytes=100)
+    followed.writer.line(*(f"line {number:03d}" for number in range(100)))
+    seen = source.poll(followed.clock.now)
+    os.truncate(followed.path, 450)
+    followed.writer.line("new")
+    seen += read_on(source, followed.clock.advance(0.2))
+    source.close()
+    kept = [f"line {number:03d}" for number in range(50)]
+    assert [word for word in story(seen) if word.startswith("line")] == kept
+    assert story(seen)[-1] == "new"
+    assert story(seen).count("<gap truncated>") == 1

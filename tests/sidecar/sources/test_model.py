@@ -4,6 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from ddwatch_sidecar.sources.contract import Item, Line
 from ddwatch_sidecar.sources.log_file import LogFile
 from hypothesis import given, settings
@@ -189,6 +190,39 @@ def check(world: World) -> None:
     assert seen == len(world.whole) - 1, f"never delivered: {world.whole[seen + 1 :]}"
 
 
+def play(folder: Path, operations: list[str], poll_bytes: int, *, wordy: bool) -> None:
+    world = World(folder, poll_bytes, wordy=wordy)
+    try:
+        for operation in operations:
+            getattr(world, operation)()
+        world.end()
+        check(world)
+    finally:
+        world.close()
+
+
+FOUND = (
+    (7, False, "line poll abandon burst poll regrow poll"),
+    (7, True, "line regrow abandon poll burst regrow"),
+    (7, False, "reopen regrow abandon regrow regrow"),
+    (64, True, "line poll rename reopen regrow regrow"),
+    (64, False, "rotate poll burst rotate poll regrow regrow"),
+    (1 << 20, True, "reopen regrow regrow rotate burst rename poll"),
+    (64, True, "burst copytruncate line abandon burst rename poll"),
+    (1 << 20, False, "half regrow abandon rename burst wait"),
+    (1000, False, "half recreate recreate wait recreate regrow recreate rename copytruncate line"),
+    (64, False, "abandon copytruncate abandon recreate wait burst recreate burst rename wait"),
+    (7, True, "burst copytruncate recreate regrow recreate rename wait half"),
+    (64, False, "rotate recreate line recreate rename wait line"),
+)
+"""Stories that once lost a line unmarked: (poll_bytes, wordy, operations)."""
+
+
+@pytest.mark.parametrize(("poll_bytes", "wordy", "story"), FOUND)
+def test_stories_that_once_went_wrong(tmp_path: Path, poll_bytes: int, wordy: bool, story: str) -> None:
+    play(tmp_path, story.split(), poll_bytes, wordy=wordy)
+
+
 @settings(max_examples=300)
 @given(
     operations=st.lists(st.sampled_from(OPERATIONS), min_size=5, max_size=60),
@@ -199,11 +233,4 @@ def test_each_line_arrives_once_and_in_order_or_a_gap_stands_for_it(
     operations: list[str], poll_bytes: int, wordy: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), poll_bytes, wordy=wordy)
-        try:
-            for operation in operations:
-                getattr(world, operation)()
-            world.end()
-            check(world)
-        finally:
-            world.close()
+        play(Path(folder), operations, poll_bytes, wordy=wordy)

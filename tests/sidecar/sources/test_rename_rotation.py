@@ -74,6 +74,22 @@ def test_the_old_file_is_let_go_after_its_silence(followed: Followed) -> None:
         assert story(followed.read()) == []
 
 
+def test_late_lines_of_a_file_that_was_let_go_do_not_make_it_a_missed_one(followed: Followed) -> None:
+    followed.writer.line("one")
+    followed.read()
+    target = followed.writer.rotate()
+    followed.writer.line("new")
+    followed.read()
+    with target.open("ab") as late:
+        late.write(b"second writer\n")
+    os.utime(target, ns=(0, followed.path.stat().st_mtime_ns + 1_000_000))
+    assert story(followed.read()) == ["second writer"]
+    assert story(followed.read(60)) == []
+    followed.writer.rotate()
+    followed.writer.line("newest")
+    assert story(followed.read()) == ["<rotation>", "newest"]
+
+
 def test_a_half_line_at_the_end_of_the_old_file_is_delivered_before_the_new_file(followed: Followed) -> None:
     followed.writer.line("one")
     followed.writer.write(b"hal")
