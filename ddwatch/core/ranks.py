@@ -28,6 +28,7 @@ class LiveRank:
 
     __slots__ = (
         "_distances",
+        "_reading",
         "_recent",
         "agreement",
         "at",
@@ -56,6 +57,8 @@ class LiveRank:
         self.moments: Sample | None = None
         """Its newest sample from decode moments."""
         self._recent: deque[Sample] = deque(maxlen=RECENT_SAMPLES)
+        self._reading: Sample | None = None
+        """The lines of the last seconds pooled; made anew after each line."""
         self.agreement = Agreement()
 
     def loaded(self, at: float, load: RankLoad) -> None:
@@ -85,11 +88,11 @@ class LiveRank:
         moments = self.fresh_moments(now)
         if moments is not None:
             return moments
-        if self.sample is None:
-            return None
-        since = self.sample.at - READING_SECONDS
-        lately = [sample for sample in self._recent if sample.at >= since]
-        return pooled([sample for sample in lately if sample.clean] or [self.sample])
+        if self._reading is None and self.sample is not None:
+            since = self.sample.at - READING_SECONDS
+            lately = [sample for sample in self._recent if sample.at >= since]
+            self._reading = pooled([sample for sample in lately if sample.clean] or [self.sample])
+        return self._reading
 
     def decoded(self, record: DecodeBatch, sample: Sample) -> None:
         """Takes a decode line and its sample."""
@@ -102,6 +105,7 @@ class LiveRank:
         if self._recent and self._recent[-1].batch != sample.batch:
             self._recent.clear()
         self._recent.append(sample)
+        self._reading = None
         self.agreement.line(sample)
         self.at = record.at
         self.queued = record.queued
