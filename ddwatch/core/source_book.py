@@ -23,7 +23,8 @@ class SourceBook:
         self._events = events
         self._count = count
         self._views: dict[str, SourceView] = {}
-        self._heads: deque[tuple[float, bool]] = deque(maxlen=HEADS_KEPT)
+        self._heads: deque[tuple[float, bool]] = deque()
+        self._recent_unread = 0
         self.examples: deque[UnreadExample] = deque(maxlen=UNREAD_EXAMPLES)
 
     def views(self) -> tuple[SourceView, ...]:
@@ -40,13 +41,20 @@ class SourceBook:
 
     def head(self, at: float, *, read: bool) -> None:
         """Notes a batch line, read or not."""
+        if len(self._heads) == HEADS_KEPT:
+            self._drop_head()
         self._heads.append((at, read))
+        self._recent_unread += not read
 
     def recent_heads(self, now: float) -> tuple[int, int]:
         """Batch lines of the last minute, and those of them that could not be read."""
         while self._heads and self._heads[0][0] < now - HEADS_SECONDS:
-            self._heads.popleft()
-        return len(self._heads), sum(1 for _, read in self._heads if not read)
+            self._drop_head()
+        return len(self._heads), self._recent_unread
+
+    def _drop_head(self) -> None:
+        _, read = self._heads.popleft()
+        self._recent_unread -= not read
 
     def _of(self, name: str) -> SourceView:
         return self._views.get(name) or SourceView(name=name, state="waiting")
