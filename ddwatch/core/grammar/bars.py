@@ -8,6 +8,8 @@ BAR = re.compile(
     r"|\d{1,12}it \[[^\]\r]{0,100}\])"
 )
 """One drawing of a bar, from the start of its description to its closing bracket."""
+UNFINISHED = re.compile(r"(?:[ \t]*|[^\[\]{}'\"|%\r]{0,120}?\d{1,3}%[| ][^\r{}'\"]{0,600})\r")
+"""A drawing that the next one cut short, or nothing, before a carriage return."""
 
 
 def segments(text: str) -> list[str]:
@@ -18,21 +20,14 @@ def segments(text: str) -> list[str]:
     if "\r" not in text and "%|" not in text and "it [" not in text and "Completed |" not in text:
         return [text]
     pieces: list[str] = []
-    rest = text
-    while True:
-        rest = rest.lstrip("\r")
-        bar = BAR.match(rest)
-        if bar is None:
+    at = 0
+    while at < len(text):
+        if (bar := BAR.match(text, at)) is not None:
+            pieces.append(bar[0])
+            at = bar.end()
+        elif (unfinished := UNFINISHED.match(text, at)) is not None:
+            at = unfinished.end()
+        else:
+            pieces.append(text[at:].rstrip("\r"))
             break
-        pieces.append(bar[0])
-        rest = rest[bar.end() :]
-    # Bars cut short by the next drawing of themselves.
-    head, found, tail = rest.partition("\r")
-    if found and (not head.strip() or UNFINISHED.match(head)):
-        return [*pieces, *segments(tail)]
-    if rest.strip() or not pieces:
-        pieces.append(rest.rstrip("\r"))
-    return pieces
-
-
-UNFINISHED = re.compile(r"[^\[\]{}'\"|%\r]{0,120}?\d{1,3}%[| ][^\r{}'\"]{0,600}$")
+    return pieces or [""]

@@ -12,11 +12,11 @@ KEY_LIMIT = 64
 VALUE_LIMIT = 64
 EXTRA_LIMIT = 24
 
-REPEATED = re.compile(r" *\[repeated (\d+x)[^\]]{0,40}\] *$")
+REPEATED = re.compile(r"\[repeated (\d{1,9}x)[^\]]{0,40}\]$")
 """Ray's note that equal lines of other ranks are hidden."""
-INNER_STOP = re.compile(r"\. +(?=[^:]+: )")
+INNER_STOP = re.compile(r"\. {1,4}(?=[^:]{1,80}: )")
 """The full stop between two fields: `#running-req: 4. gen throughput (token/s): 212.40`."""
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 Fields = list[tuple[str, str]]
 
@@ -24,7 +24,7 @@ Fields = list[tuple[str, str]]
 def tokenise(body: str) -> Fields:
     """The fields of a body in order, keys and values as printed but trimmed."""
     fields: Fields = []
-    if body.endswith("]") and (repeated := REPEATED.search(body)) is not None:
+    if body.endswith("]") and (repeated := REPEATED.match(body, body.rfind("["))) is not None:
         body = body[: repeated.start()]
         fields.append(("repeated", repeated[1]))
     for piece in body.split(","):

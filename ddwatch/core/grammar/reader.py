@@ -93,7 +93,8 @@ class LogReader:
     def _line(self, line: Opened, records: list[Record]) -> None:
         first, _, more = line.text.partition(b"\n")
         for segment in segments(decoded(first)):
-            self._segment(segment, line, records)
+            while segment:
+                segment = self._segment(segment, line, records)
         # Further lines of one journal entry never begin a message: they can only belong to it.
         for rest in more.split(b"\n") if more else ():
             if not self._joining.waiting:
@@ -103,7 +104,8 @@ class LogReader:
             for record, message in self._joining.take(text, prefix, headed=False)[1]:
                 self._emit(record, message, records)
 
-    def _segment(self, segment: str, line: Opened, records: list[Record]) -> None:
+    def _segment(self, segment: str, line: Opened, records: list[Record]) -> str:
+        """Reads what begins here; returns what is glued to its end and begins another record."""
         prefix = read_prefix(segment)
         text = prefix.message
         head = HEADS.match(text)
@@ -112,11 +114,11 @@ class LogReader:
             for record, message in complete:
                 self._emit(record, message, records)
             if taken:
-                return
+                return ""
         if head is None:
             if prefix.own and REQUESTS.match(text) and not text.endswith(CLOSED):
                 self._joining.hold_request()
-            return
+            return ""
         form = FORMATS[(head.lastindex or 1) - 1]
         rank = prefix.rank if line.engine is None or prefix.rank.engine else replace(prefix.rank, engine=line.engine)
         rest = ""
@@ -140,8 +142,7 @@ class LogReader:
             self._emit(found, whole, records)
         if form.name == "finish" and prefix.own and not text.endswith(CLOSED):
             self._joining.hold_request()
-        if rest:
-            self._segment(rest, line, records)
+        return rest
 
     def _place(self, prefix: Prefix, outer: float | None) -> float:
         placement = self._placement
