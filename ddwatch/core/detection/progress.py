@@ -1,7 +1,8 @@
 """Whether requests get on: starved (prefill flows, decode does not), stalled (nothing moves), silent (nothing is said).
 
-A log alone cannot tell stuck from idle. Stalled therefore needs a witness besides it: the server's own loads, or a
-process that is known to live. Silence is reported for what it is.
+A log alone cannot tell stuck from idle: with a line every forty steps, a request that ends between two lines leaves no
+trace. Stalled therefore needs a witness besides it: the server's own loads, or a process that is known to live and
+whose log has a line for every step. Silence is reported for what it is.
 """
 
 from ddwatch.core.detection.suspicion import Phase, Suspicion
@@ -30,6 +31,8 @@ class Progress:
     def __init__(self) -> None:
         self.cadence: float | None = None
         """Usual seconds between decode lines, told by whoever knows."""
+        self.every_step = False
+        """Whether the log has a line for every step (decode_log_interval 1): then its last word on what runs holds."""
         self._alive_at: float | None = None
         self.restart()
 
@@ -134,18 +137,19 @@ class Progress:
         running, since = self.running(now), self._moved_at
         if not running or since is None:
             return None
-        witnesses = [
-            name
-            for name, at in (("loads", self._loads_at), ("process", self._alive_at))
-            if self._fresh(at, now) and not (name == "loads" and self._loads_running is None)
-        ]
+        witnesses = []
+        if self._fresh(self._loads_at, now) and self._loads_running is not None:
+            witnesses.append("loads")
+        if self._fresh(self._alive_at, now):
+            witnesses.append("process")
+        stuck = "loads" in witnesses or ("process" in witnesses and self.every_step)
         noun = "request" if running == 1 else "requests"
-        if witnesses:
+        if stuck:
             words, limit = f"{running} {noun} running, nothing moves", self._limit(STALLED_SECONDS)
         else:
             words, limit = f"no batch line with {running} {noun} running", self._limit(SILENT_SECONDS)
         return _lasting(
-            "stalled" if witnesses else "silent",
+            "stalled" if stuck else "silent",
             now,
             since,
             limit,

@@ -121,7 +121,8 @@ class Service:
         self.slowdown: Slowdown | None = None
         self.slow_since = 0.0
         self.accept = 4.0
-        self.accept_factor = 1.0
+        self.broken_accept: float | None = None
+        """Mean accept length of a broken drafter."""
         self.hiccups = 0.002
         """Chance that a line holds two seconds of nothing."""
         self._level = self.random.gauss(0.0, 1.0)
@@ -180,7 +181,7 @@ class Service:
         total = max(sum(request.context for request in rank.requests) for rank in self._ranks)
         rough = self.machine.seconds(batch, total)
         steps = setting.interval or max(8, round(2.0 / rough / 15.0) * 15)
-        accept = max(1.0, self.accept * self.accept_factor)
+        accept = self.accept if self.broken_accept is None else self.broken_accept
         middle = total + batch * accept * steps / 2.0
         healthy = self.machine.seconds(batch, middle)
         seconds = healthy
@@ -198,10 +199,9 @@ class Service:
             yield self._sample(number, rank, steps, seconds + foreign / steps, accept)
 
     def _sample(self, number: int, rank: _Rank, steps: int, seconds: float, mean_accept: float) -> Sample:
-        random, setting = self.random, self.setting
+        setting = self.setting
         batch = len(rank.requests)
-        deviation = math.sqrt(mean_accept * (mean_accept - 1.0)) / math.sqrt(steps * batch)
-        accept = min(16.0, max(1.0, random.gauss(mean_accept, deviation)))
+        accept = self._drawn(mean_accept, steps * batch)
         for request in rank.requests:
             request.context += accept * steps
             request.left -= accept * steps
@@ -232,6 +232,15 @@ class Service:
             flags=tuple(sorted(flags - {"prefill", "idle"} if moments else flags)),
             steps=steps if moments else None,
         )
+
+    def _drawn(self, mean: float, count: int) -> float:
+        """Mean of so many accept lengths, each geometric (independent drafts until the first miss)."""
+        if count <= 8:
+            step = math.log(1.0 - 1.0 / mean) if mean > 1.0 else -math.inf
+            drawn = sum(1 + int(math.log(1.0 - self.random.random()) / step) for _ in range(count))
+            return min(16.0, drawn / count)
+        deviation = math.sqrt(mean * (mean - 1.0) / count)
+        return min(16.0, max(1.0, self.random.gauss(mean, deviation)))
 
 
 def settings() -> tuple[Setting, ...]:

@@ -66,6 +66,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """... to the first suspicion."""
     seconds: float | None
     """Traffic seconds from the change to firing."""
+    judged_seconds: float | None
+    """... of judged lines only: what is outside the evidence, or contaminated, tells the detector nothing."""
     false_before: int
     """Incidents before the change."""
     suspicion: Suspicion | None
@@ -83,6 +85,8 @@ class Watching:
         self.firing = False
         self.incidents = 0
         self.judged = 0
+        self.judged_seconds = 0.0
+        self._before = 0.0
 
     def see(self, item: Sample | Restart) -> Suspicion | None:
         """Takes the next item; returns a suspicion at the moment it fires."""
@@ -93,6 +97,8 @@ class Watching:
         self.watch.see(item)
         if self.watch.standing == "judged":
             self.judged += 1
+            self.judged_seconds += min(max(item.at - self._before, 0.0), 60.0)
+        self._before = item.at
         if not self.watch.suspicious:
             self.firing = False
             return None
@@ -116,7 +122,7 @@ def trial(setting: Setting, profile: Profile, machine: Machine, change: Change, 
     false_before = watching.incidents
     service.slow_down(change.slowdown)
     began, began_at = service.busy, service.at
-    judged = watching.judged
+    judged, judged_seconds = watching.judged, watching.judged_seconds
     pending: float | None = None
     told: Suspicion | None = None
     while told is None and service.busy - began < LONGEST_SECONDS:
@@ -132,6 +138,7 @@ def trial(setting: Setting, profile: Profile, machine: Machine, change: Change, 
         lines=(watching.judged - judged) / setting.traffic.ranks if found else None,
         pending_lines=pending,
         seconds=service.busy - began if found else None,
+        judged_seconds=watching.judged_seconds - judged_seconds if found else None,
         false_before=false_before,
         suspicion=told,
         fit_error=max((state.fit_error for state in watching.watch.stated()), default=math.nan),

@@ -73,11 +73,17 @@ def test_the_log_falls_silent_while_requests_run() -> None:
     assert told(progress, 40.0) == "silent firing"
 
 
-def test_a_living_process_turns_silence_into_a_stall() -> None:
+def test_a_living_process_that_logs_every_step_turns_silence_into_a_stall() -> None:
     progress = Progress()
+    progress.every_step = True
     progress.see(decode(0.0))
     progress.alive(START + 38.0)
     assert told(progress, 40.0) == "stalled firing"
+
+    progress.every_step = False
+    assert told(progress, 40.0) == "silent firing"
+    state = progress.state(START + 40.0)
+    assert state is not None and state.evidence["witness"] == "process"
 
     progress.gone()
     assert told(progress, 40.0) == "silent firing"
