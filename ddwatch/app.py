@@ -84,9 +84,11 @@ class DDWatch(App[None]):
 
     CSS_PATH = "app.tcss"
     TITLE = "ddwatch"
+    ALLOW_SELECT = False
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,ctrl+c,ctrl+q", "quit", "quit", priority=True),
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c,ctrl+q", "quit", "quit", priority=True),
         Binding("ctrl+z", "suspend_process", "to the shell", priority=True),
         Binding("space", "freeze", "freeze or go on"),
         Binding("plus,equals_sign", "wider", "longer time window"),
