@@ -31,8 +31,11 @@ STEADY_SECONDS = 10.0
 """... and so many seconds of them: at one line per step, six samples are no time at all."""
 STILL_SPEEDING_UP = 0.9
 """Warm-up goes on while the newer half of those samples is faster than this share of the older half."""
+MANY_SAMPLES = 40
+MANY_SPEEDING_UP = 0.97
+"""So many samples need no seconds, but must be level to this share: their medians tell it."""
 HICCUP = 2.0
-"""Warm-up goes on while more than a tenth of those samples are slower than this multiple of their median."""
+"""Warm-up goes on while more than a tenth of the samples are slower than this multiple of their median."""
 IDLE_SECONDS = 10.0
 IDLE_MULTIPLE = 8.0
 """A log without prefill lines shows idle time only as silence: longer than both of these, it is inside the window."""
@@ -49,6 +52,14 @@ def speaks_for_itself(rank: Rank) -> bool:
     if rank.pp:
         return False
     return rank.dp is not None or not rank.tp
+
+
+def _level(steps: list[float], share: float) -> bool:
+    """Whether the newer half takes no less than this share of the older half, and hardly a step stands out."""
+    half = len(steps) // 2
+    if median(steps[half:]) < share * median(steps[:half]):
+        return False
+    return sorted(steps)[-1 - len(steps) // 10] <= HICCUP * median(steps)
 
 
 class _RankWindow:
@@ -253,17 +264,16 @@ class Positions:
 
     @staticmethod
     def _settled(steady: list[tuple[float, float]]) -> bool:
-        """Whether the newest stretch, long enough in samples and in seconds, no longer gets faster."""
+        """Whether the newest stretch no longer gets faster: some samples over seconds, or many of them."""
+        del steady[:-MANY_SAMPLES]
+        if len(steady) == MANY_SAMPLES and _level([step for _, step in steady], MANY_SPEEDING_UP):
+            return True
         newest = steady[-1][0]
-        while len(steady) > STEADY_SAMPLES and steady[1][0] <= newest - STEADY_SECONDS:
-            del steady[0]
-        if len(steady) < STEADY_SAMPLES or newest - steady[0][0] < STEADY_SECONDS:
+        start = next((i for i, (at, _) in reversed(list(enumerate(steady))) if at <= newest - STEADY_SECONDS), None)
+        if start is None:
             return False
-        steps = [step for _, step in steady]
-        half = len(steps) // 2
-        if median(steps[half:]) < STILL_SPEEDING_UP * median(steps[:half]):
-            return False
-        return sorted(steps)[-1 - len(steps) // 10] <= HICCUP * median(steps)
+        start = min(start, len(steady) - STEADY_SAMPLES)
+        return start >= 0 and _level([step for _, step in steady[start:]], STILL_SPEEDING_UP)
 
     @staticmethod
     def _remember(record: DecodeBatch, engine: _Engine, window: _RankWindow) -> None:

@@ -180,6 +180,12 @@ def test_warm_up_lasts_while_the_service_is_still_speeding_up() -> None:
     assert warm_up(falling + [0.03] * 12)[-1] == ()
 
 
+def test_many_level_steps_end_it_without_seconds_but_falling_ones_do_not() -> None:
+    assert warm_up([STEP] * 60, every=0.03)[-1] == ()
+    falling = [0.130 - 0.00025 * i for i in range(300)]
+    assert all("warming" in seen for seen in warm_up(falling, every=0.1))
+
+
 def test_warm_up_is_not_prolonged_by_growing_context() -> None:
     assert warm_up([0.03 * 1.05**i for i in range(9)])[-1] == ()
 
