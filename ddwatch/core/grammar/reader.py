@@ -43,6 +43,7 @@ class LogReader:
         self._joining = Joining()
         self._pools = Pools()
         self._standard = Standard(self._placement, self._pools)
+        self._short = self._standard.read
         self._key = key
         self._arrived: float | None = None
 
@@ -59,7 +60,7 @@ class LogReader:
         """
         self._arrived = arrived
         if not self._joining.waiting:
-            standard = self._standard.read(line, arrived, None, None, number)
+            standard = self._short(line, arrived, None, None, number)
             if standard is not None:
                 return standard
         return self._general(line, number)
@@ -74,7 +75,7 @@ class LogReader:
         for inner in opened:
             standard = None
             if not self._joining.waiting:
-                standard = self._standard.read(inner.text, self._arrived, inner.outer, inner.engine, inner.number)
+                standard = self._short(inner.text, self._arrived, inner.outer, inner.engine, inner.number)
             if standard is None:
                 self._line(inner, records)
             else:

@@ -46,17 +46,17 @@ def rendered(records: Iterable[Record]) -> str:
 class NeverStandard:
     """Stands in for the short way: takes no line, so that the general way reads all."""
 
-    def read(self, *_: object) -> None:
+    def read(
+        self, line: bytes, arrived: float | None, outer: float | None, engine: str | None, number: int | None
+    ) -> tuple[Record, ...] | None:
         """No line is standard."""
-
-    def forget(self) -> None:
-        """There is nothing to forget."""
+        return None
 
 
 def general_reader(base: float = BASE) -> LogReader:
     """A reader without the short way."""
     reader = LogReader(None, base, KEY)
-    reader._standard = NeverStandard()  # type: ignore[assignment]
+    reader._short = NeverStandard().read
     return reader
 
 
