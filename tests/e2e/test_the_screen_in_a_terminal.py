@@ -93,7 +93,7 @@ def test_a_terminal_of_twenty_by_five_still_says_the_verdict(tmp_path: Path, tmu
 def test_a_missing_log_is_waited_for_on_the_screen(tmp_path: Path, tmux: Path) -> None:
     log = LiveLog(tmp_path / "later.log")
     with log, terminal(tmux, "--log", str(log.path)) as screen:
-        screen.shows("does not exist (yet)")
+        screen.shows("log waiting")
         until(lambda: log.work(32.2) and "32.2 tok/s" in screen.text(), "the reading", seen=screen.text)
         screen.keys("C-c")
         assert screen.exit_code() == 0
