@@ -50,8 +50,6 @@ class AcceptCurve(Struct, frozen=True, kw_only=True):
         if where == len(points):
             return points[-1]
         left, right = points[where - 1], points[where]
-        if left.context <= 0.0:
-            return left
         share = log(context / left.context) / log(right.context / left.context)
         return AcceptPoint(
             context=context,
@@ -113,16 +111,13 @@ def two_classes(lengths: Sequence[float]) -> float | None:
         return None
     total = sum(ordered)
     squares = sum(value * value for value in ordered)
-    best: tuple[float, int] | None = None
+    best = (float("inf"), 1)
     left = left_squares = 0.0
     for size in range(1, count):
         left += ordered[size - 1]
         left_squares += ordered[size - 1] ** 2
         within = left_squares - left * left / size + (squares - left_squares) - (total - left) ** 2 / (count - size)
-        if best is None or within < best[0]:
-            best = (within, size)
-    if best is None:
-        return None
+        best = min(best, (within, size))
     within, size = best
     if min(size, count - size) < CLASS_SHARE * count:
         return None
@@ -197,12 +192,6 @@ def lowest_p1(known: Sequence[AcceptCurve], context: float) -> float | None:
     floors = [point.p1 for one in classes if (point := one.at(context)).p1 is not None]
     known_floors = [floor for floor in floors if floor is not None]
     return min(known_floors) if len(known_floors) >= 2 else None
-
-
-def spans_context(known: Sequence[AcceptCurve]) -> tuple[float, float] | None:
-    """Smallest and largest context with accept evidence."""
-    contexts = [point.context for one in known for point in one.points]
-    return (min(contexts), max(contexts)) if contexts else None
 
 
 def rising(points: Sequence[AcceptPoint]) -> bool:

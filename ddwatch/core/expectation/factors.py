@@ -13,6 +13,8 @@ from ddwatch.core.expectation.profile import Profile, Reference
 from ddwatch.core.expectation.quantiles import huber_weight, quantile, spread
 from ddwatch.core.snapshot import Sample
 
+HUBER = 1.345
+ROUNDS = 12
 SPLIT_SAMPLES = 24
 """Fewer clean samples do not tell a fixed offset from a slope."""
 SPLIT_RANGE = 0.15
@@ -134,31 +136,23 @@ def split_unexplained(profile: Profile, samples: Sequence[Sample]) -> Split | No
     if quantile(costs, 0.9) - quantile(costs, 0.1) < SPLIT_RANGE * typical:
         return None
     offset = slope = 0.0
-    for _ in range(20):
+    for _ in range(ROUNDS):
         fitted = [max(expected + offset + slope * cost, 0.1 * expected) for cost, expected, _ in points]
         residuals = [step / fit - 1.0 for (_, _, step), fit in zip(points, fitted, strict=True)]
-        tolerance = 1.345 * max(0.002, spread(residuals))
+        tolerance = HUBER * max(0.002, spread(residuals))
         weights = [
             huber_weight(residual, tolerance) / (fit * fit) for residual, fit in zip(residuals, fitted, strict=True)
         ]
-        before = offset, slope
-        line = _line([(cost, step - expected) for cost, expected, step in points], weights)
-        if line is None:
-            return None
-        offset, slope = line
-        if abs(offset - before[0]) < 1e-6 * typical and abs(slope - before[1]) < 1e-6:
-            break
+        offset, slope = _line([(cost, step - expected) for cost, expected, step in points], weights)
     return Split(offset, slope, len(points))
 
 
-def _line(points: Sequence[tuple[float, float]], weights: Sequence[float]) -> tuple[float, float] | None:
-    """Weighted straight line: height at zero and slope; None when all x are alike."""
+def _line(points: Sequence[tuple[float, float]], weights: Sequence[float]) -> tuple[float, float]:
+    """Weighted straight line: height at zero and slope; the x must differ."""
     total = sum(weights)
     mean_x = sum(w * x for (x, _), w in zip(points, weights, strict=True)) / total
     mean_y = sum(w * y for (_, y), w in zip(points, weights, strict=True)) / total
     across = sum(w * (x - mean_x) * (y - mean_y) for (x, y), w in zip(points, weights, strict=True))
     along = sum(w * (x - mean_x) ** 2 for (x, _), w in zip(points, weights, strict=True))
-    if along <= 0.0:
-        return None
     slope = across / along
     return mean_y - slope * mean_x, slope

@@ -155,8 +155,7 @@ class Learner:
             provenance="learned while running",
             windows=list(self._windows.kept),
         )
-        if not isinstance(fitted, Refusal):
-            self.profile = fitted
+        self.profile = fitted if isinstance(fitted, Profile) else self.profile
 
     def covered(self, batch: float, total_context: float) -> bool:
         """Whether the learned profile may judge this load."""

@@ -97,44 +97,32 @@ class _ActiveSet:
         return total
 
     def enter(self, column: int) -> bool:
-        """Brings a column into use and restores feasibility; False when it would not become positive."""
+        """Brings a column into use and restores feasibility; False when it depends on the others or would not rise.
+
+        A subset of independent columns is independent, so only the newcomer can turn out to depend on others.
+        """
         columns = [*self.columns, column]
-        first = True
-        while columns:
-            solution, dependent = cholesky_solve(self.gram, self.moment, columns)
-            if dependent is not None:
-                if dependent == column:
-                    return False
-                columns.remove(dependent)
-                self.values[dependent] = 0.0
-                continue
-            if first and solution[-1] <= 0.0:
-                return False
-            first = False
-            if min(solution) > 0.0:
-                for known, value in zip(columns, solution, strict=True):
-                    self.values[known] = value
-                self.columns = columns
-                return True
+        solution, dependent = cholesky_solve(self.gram, self.moment, columns)
+        if dependent is not None or solution[-1] <= 0.0:
+            return False
+        while min(solution) <= 0.0:
             columns = self._step_towards(columns, solution)
+            solution, _ = cholesky_solve(self.gram, self.moment, columns)
+        for known, value in zip(columns, solution, strict=True):
+            self.values[known] = value
         self.columns = columns
         return True
 
     def _step_towards(self, columns: list[int], solution: list[float]) -> list[int]:
         """Goes as far to the unconstrained solution as all stay non-negative, and drops what reached zero."""
-        share = 1.0
-        blocking = columns[0]
+        share, blocking = min(
+            (self.values[column] / (self.values[column] - value), column)
+            for column, value in zip(columns, solution, strict=True)
+            if value <= 0.0
+        )
         for column, value in zip(columns, solution, strict=True):
-            if value <= 0.0:
-                here = self.values[column] / (self.values[column] - value) if self.values[column] > 0.0 else 0.0
-                if here <= share:
-                    share, blocking = here, column
-        for column, value in zip(columns, solution, strict=True):
-            self.values[column] += share * (value - self.values[column])
+            self.values[column] = max(0.0, self.values[column] + share * (value - self.values[column]))
         self.values[blocking] = 0.0
-        for column in columns:
-            if self.values[column] < 0.0:
-                self.values[column] = 0.0
         return [column for column in columns if self.values[column] > 0.0]
 
 
@@ -153,19 +141,12 @@ def nonnegative(gram: Matrix, moment: Sequence[float], start: Sequence[int] = ()
     state = _ActiveSet(unit, right)
     state.begin_with(start)
     size = len(right)
-    for _ in range(10 * size + 30):
+    # Each round lowers the misfit, so none repeats; the limit is for rounding errors only.
+    rounds = 10 * size + 30
+    improving = True
+    while improving and rounds:
+        rounds -= 1
         waiting = [i for i in range(size) if i not in state.columns and i not in state.barred]
-        refused: set[int] = set()
-        while waiting:
-            best, column = max((state.gradient(i), -i) for i in waiting)
-            column = -column
-            if best <= STATIONARY:
-                waiting = []
-            elif state.enter(column):
-                break
-            else:
-                refused.add(column)
-                waiting.remove(column)
-        if not waiting:
-            break
+        promising = sorted(((slope, -i) for i in waiting if (slope := state.gradient(i)) > STATIONARY), reverse=True)
+        improving = any(state.enter(-column) for _, column in promising)
     return [state.values[i] * inverse[i] * height for i in range(size)]

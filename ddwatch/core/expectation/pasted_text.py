@@ -118,9 +118,9 @@ PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Found, re.Match[str]], bool]], 
         (rf"(?:ttft|time to first token|prefill(?: time)?){IS}{NUMBER}[ ]?{SECOND}", _milliseconds("prefill_seconds")),
         (rf"\b(?:spec_?)?acc(?:ept(?:ance|ed)?)?[ _.-]?(?:len(?:gth)?)?\b{IS}{NUMBER}(?![ ]?%)", _first("accept")),
         (rf"{NUMBER}[ ]?{TOKENS}[ ]?(?:/|per)[ ]?(?:step|iteration|round|verify)\b", _first("accept")),
+        (rf"{NUMBER}[ ]?{PER_SECOND}", _rate),
         (rf"{NUMBER}[ ]?ms[ ]?(?:/|per)[ ]?{TOKENS}", _per_token),
         (rf"\b(?:tpot|itl){IS}{NUMBER}[ ]?ms\b", _per_token),
-        (rf"{NUMBER}[ ]?{PER_SECOND}", _rate),
         (rf"([+-]?(?:nan|inf(?:inity)?))\b[ ]?{PER_SECOND}", _no_number),
         (rf"\b(?:tok/s|tokens/s|tps|throughput|speed){IS}{NUMBER}(?![ ]?[/\w%])", _rate),
         (
@@ -136,12 +136,12 @@ PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Found, re.Match[str]], bool]], 
         (rf"\b(?:batch(?:[ _]?size)?|bs|concurrency|running){IS}{NUMBER}", _first("batch")),
         (rf"{NUMBER}[ ]?(?:running|concurrent)\b(?: requests?)?", _first("batch")),
         (r"(?<![\w.,-])(\d{1,6})[ ]?(?:m|min|minutes?)[ ]?(\d{1,2}(?:\.\d{1,6})?)[ ]?(?:s|sec|seconds?)\b", _minutes),
-        (rf"{NUMBER}[ ]?{SECOND}", _milliseconds("seconds")),
+        (rf"{NUMBER}[ ]?{SECOND}(?![ ]?/)", _milliseconds("seconds")),
         (rf"\b(?:at|@)[ ]?{NUMBER}(?:[ ]?{TOKENS})?(?![ ]?[/\w%])", _first("context")),
         (rf"(?<!/){NUMBER}[ ]?{TOKENS}", _first("completion")),
     )
 )
-LEFT_OVER = re.compile(r"(?<![\w.])-?\d[\d.,]{0,20}(?:[ ]?[a-zA-Z%/]{1,12})?")
+LEFT_OVER = re.compile(r"(?<![\w.])-?\d[\d.,/]{0,20}(?:[ ]?[a-zA-Z%/]{1,12})?")
 DECODE_LINE = re.compile(r"gen throughput \(token/s\): {0,4}(-?\d{1,12}(?:\.\d{1,6})?)")
 DECODE_FIELDS = (
     ("batch", re.compile(r"#running-req: {0,4}(\d{1,7})")),
@@ -168,7 +168,7 @@ def read_words(text: str) -> Found:
                 match = pattern.search(rest, match.start())
             else:
                 match = pattern.search(rest, match.end())
-    found.missed += [f"{word[0].strip()!r}" for word in LEFT_OVER.finditer(rest)][:6]
+    found.missed += [f"{word[0].strip(' ,./')!r}" for word in LEFT_OVER.finditer(rest)][:6]
     _settle_context(found)
     return found
 

@@ -72,13 +72,9 @@ class Setups:
             self._here().gathering.see(sample, self._text_class)
 
     def _here(self) -> Setup:
-        if self._current is None:
-            self._enter()
-        if self._current is None:
-            raise AssertionError("a setup was entered")
-        return self._current
+        return self._current if self._current is not None else self._enter()
 
-    def _enter(self, tree_budget: int | None = None, block_size: int | None = None) -> None:
+    def _enter(self, tree_budget: int | None = None, block_size: int | None = None) -> Setup:
         arguments = self._arguments
         identity = identity_of(arguments, tree_budget=tree_budget, block_size=block_size)
         judged = judged_of(arguments)
@@ -86,7 +82,7 @@ class Setups:
             if setup.identity == identity and setup.judged == judged:
                 setup.gathering.cut()
                 self._current = setup
-                return
+                return setup
         attention = arguments.get("enable_dp_attention")
         experts = arguments.get("ep_size")
         coupled: bool | None = None
@@ -100,6 +96,7 @@ class Setups:
             self._dropped += poorest.gathering.samples
             self._setups.remove(poorest)
         self._setups.append(self._current)
+        return self._current
 
     def richest(self) -> Setup | None:
         """The setup with the most clean samples; None when there was no sample at all."""

@@ -96,6 +96,12 @@ def test_one_kind_of_text_is_not_cut_in_two(seed: int) -> None:
     assert two_classes([3.0] * 20 + [7.0] * 20) is None, "too few windows"
 
 
+def test_a_class_with_too_few_windows_for_a_curve_is_no_class() -> None:
+    lengths = windows(2.9, 0.05, 25) + windows(7.4, 0.05, 150)
+    assert two_classes(lengths) is not None
+    assert [one.text_class for one in curves([(1000.0, length, None) for length in lengths])] == [OVERALL]
+
+
 def test_given_classes_are_kept_as_given() -> None:
     seen = [(1000.0, 3.0, "chat")] * 40 + [(1000.0, 3.2, "code")] * 40 + [(1000.0, 9.0, "rare")] * 5
     assert [one.text_class for one in curves(seen)] == [OVERALL, "chat", "code"]

@@ -116,14 +116,21 @@ def test_prefill_is_a_factor_where_both_times_are_known() -> None:
     found = explained(profile, text, accept=3.0)
     assert found.factors.idle == pytest.approx(decode / (decode + 2.0), rel=1e-3)
     assert found.ratio == pytest.approx(1.0, rel=1e-3)
+    stated = explained(profile, f"prompt 2000, completion 1000 in {decode + 2:.2f} s, ttft 2 s, 60 tok/s", accept=3.0)
+    assert stated.factors.idle is None, "a stated rate may be of the decode alone"
 
 
 @pytest.mark.parametrize(
     ("text", "missing"),
-    [("hello", "a rate"), ("32 tok/s", "how long the context was"), ("prompt 5 completion 7", "a rate")],
+    [
+        ("32 tok/s at 600k ctx", "a context that the model can have: 600000 tokens are beyond its limit of 262144"),
+        ("hello", "a rate"),
+        ("32 tok/s", "how long the context was"),
+        ("prompt 5 completion 7", "a rate"),
+    ],
 )
 def test_what_is_missing_is_named(text: str, missing: str) -> None:
-    found = explain(founding(), understand(text))
+    found = explain(replace(founding(), judged={"context_length": 262144}), understand(text))
     assert isinstance(found, Incomplete) and found.missing.startswith(missing)
 
 

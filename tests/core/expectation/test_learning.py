@@ -80,6 +80,13 @@ def test_accept_length_goes_on_learning_because_text_is_not_judged(service: Worl
     assert overall.points[0].samples is not None and overall.points[0].samples > 200
 
 
+def test_accept_lengths_wait_until_there_is_a_profile(service: World) -> None:
+    learner = Learner(name="learned", interval=40)
+    for index in range(150):
+        assert not learner.see(service.sample(float(index), 1 + index % 16, 100.0 * 1.5 ** (index % 25)), False)
+    assert learner.profile is None
+
+
 def test_it_survives_a_restart_and_goes_on_where_it_was(service: World) -> None:
     learner = Learner(name="learned", identity=Identity(model="m"), judged={"version": "1"}, graph_sizes=(1, 2))
     teach(learner, service, 2000.0, SETTLING)

@@ -89,3 +89,26 @@ def test_when_every_column_hurts_the_answer_is_zero() -> None:
     assert solve(np.eye(3), -np.ones(3)).tolist() == [0.0, 0.0, 0.0]
     assert nonnegative([[0.0]], [0.0]) == [0.0]
     assert nonnegative([], []) == []
+
+
+def test_a_start_with_dependent_columns_is_no_harm() -> None:
+    random = np.random.default_rng(2)
+    matrix = np.abs(random.normal(size=(20, 3)))
+    matrix[:, 2] = matrix[:, 0]
+    right = matrix[:, 0] + 2.0 * matrix[:, 1]
+
+    assert np.allclose(matrix @ solve(matrix, right, (0, 1, 2)), right, rtol=1e-8)
+
+
+def test_nearly_dependent_columns_give_a_solution_that_is_as_good() -> None:
+    random = np.random.default_rng(3)
+    matrix = np.abs(random.normal(size=(50, 6)))
+    matrix[:, 4] = matrix[:, 0] + 1e-7 * random.normal(size=50)
+    matrix[:, 5] = matrix[:, 1] + 1e-9 * random.normal(size=50)
+    right = matrix @ np.array([1.0, 0.5, 0.0, 2.0, 1.0, 0.5]) + 0.01 * random.normal(size=50)
+
+    ours, oracle = solve(matrix, right), by_enumeration(matrix, right)
+
+    misfit = float(np.sum((matrix @ ours - right) ** 2))
+    assert ours.min() >= 0.0
+    assert misfit == pytest.approx(float(np.sum((matrix @ oracle - right) ** 2)), rel=1e-3)

@@ -119,6 +119,8 @@ def test_a_decode_line_is_the_rate_of_all_its_requests() -> None:
     assert (found.kind, found.scope) == ("decode-line", "service")
     assert (found.batch, found.context_tokens, found.accept_length) == (4, 5989, 2.9)
     assert found.tokens_per_second == 92.2
+    alone = understand(LINE.replace("#running-req: 4", "#running-req: 1"))
+    assert (alone.batch, alone.context_tokens, len(alone.notes)) == (1, 23956, 1)
     assert understand(LINE + "\n" + LINE).missed == ("decode lines after the first",)
     assert understand("gen throughput (token/s): 5.00").contexts() is None
 
@@ -178,6 +180,7 @@ def test_a_rate_that_contradicts_its_own_tokens_and_seconds_is_remarked() -> Non
     found = understand("2750 completion tokens in 85.4 s, 99 tok/s at 6k")
     assert found.tokens_per_second == 99.0
     assert any("would be 32.2 tok/s, not 99" in note for note in found.notes)
+    assert understand("2750 completion tokens in 85.4 s, 32.2 tok/s at 6k").notes == ()
     agreeing = understand("prompt 100, completion 1000 in 12 s, ttft 2 s, 100 tok/s")
     assert agreeing.tokens_per_second == 100.0
     assert agreeing.notes == ()
@@ -250,3 +253,37 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_json_makes_it_raise(document: Any) -> None:
     understand(msgspec.json.encode(document).decode() if not isinstance(document, int) else str(document))
+
+
+def test_the_sentence_names_everything_that_was_understood() -> None:
+    found = understand("32 tok/s at 6k ctx, batch 4, accept 2.9, 3 s")
+    assert found.sentence() == "understood 6000 tokens of context, 32 tok/s, 3 s, accept length 2.9, batch 4"
+
+
+@pytest.mark.parametrize(
+    ("text", "missed"),
+    [
+        ("3239/2750 and 1/2, 32 tok/s", ("'1/2'",)),
+        ("32 tok/s, 5 ms/tok at 6k", ("'5 ms/tok'",)),
+        ("1 min 5 s or 2 min 6 s, 32 tok/s at 6k", ("'2 min'", "'6 s'")),
+        ("85 s and 1 min 5 s, 32 tok/s at 6k", ("'85 s'",)),
+        ("context 5k context 6k 32 tok/s", ("'6k'",)),
+        ("ttft 5 ms ttft 6 ms 32 tok/s at 6k", ()),
+    ],
+)
+def test_what_is_said_twice_is_taken_once_and_the_rest_is_named(text: str, missed: tuple[str, ...]) -> None:
+    found = understand(text)
+    assert found.tokens_per_second == 32.0
+    assert found.missed == missed
+
+
+def test_a_summary_in_part() -> None:
+    found = understand("Successful requests: 1.2.3\nOutput token throughput (tok/s): 100.0\n")
+    assert (found.kind, found.tokens_per_second, found.contexts(), found.batch) == ("benchmark", 100.0, None, None)
+    assert understand("Output token throughput (tok/s): 100.0\nConcurrency: -1.0\n").missed == ("a batch of -1",)
+
+
+def test_json_lines_with_blank_lines_and_one_that_is_broken() -> None:
+    line = '{"usage": {"prompt_tokens": 5, "completion_tokens": 7}, "elapsed": 1.0}'
+    assert understand(line + "\n\n" + line).tokens_per_second == 7.0
+    assert understand(line + "\n{broken").completion_tokens == 7, "read as text then"

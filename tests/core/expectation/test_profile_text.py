@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddwatch.core.expectation.curve import Curve
+from ddwatch.core.expectation.identity import Identity
 from ddwatch.core.expectation.profile import Band, Problem, Profile
 from ddwatch.core.expectation.profile_text import read_profile, sentence
-from tests.core.expectation.documents import FOUNDING_TEXT, WHOLE, founding, whole
+from tests.core.expectation.documents import FOUNDING_TEXT, WHOLE, founding, profile, whole
 
 
 def problems(text: str) -> list[str]:
@@ -37,6 +38,19 @@ def test_every_part_is_read() -> None:
     assert read.covers(2, 4000) and not read.covers(8, 4000)
     assert read.fit_error_at(2, 4000) == 0.01
     assert read.fit_error_at(99, 4000) == 0.012
+
+
+def test_a_profile_without_residuals_or_band_has_the_wide_band() -> None:
+    read = profile(FOUNDING_TEXT.replace("band = [0.75, 1.35]\n", ""))
+    assert read.band() == Band(0.75, 1.35)
+    assert read.fit_error_at(1, 100) is None
+
+
+def test_differences_are_told_by_kind() -> None:
+    other = Identity(model="m", tp=4)
+    assert [one.kind for one in whole().matches(other)] == ["identity"]
+    assert [one.name for one in whole().matches(Identity(), {"version": "0.6"})] == ["version"]
+    assert whole().context_limit() is None
 
 
 def test_the_founding_profile_is_as_written() -> None:
@@ -103,6 +117,20 @@ def test_the_founding_profile_is_as_written() -> None:
         ("tokens_per_second = 300.0", "tokens_per_second = -3.0", "reference[0].tokens_per_second: must be positive"),
         ("[judged]", "[judgd]", "judgd: is not a key of a profile"),
         ("[identity]\nmodel", "identity = 3\n[nothing]\nmodel", "identity: must be a table, not a number"),
+        ('class = "code"', 'class = "code"\nsamples = [1.0, 2.0]', "accept[1].samples: must be 1 numbers, one per"),
+        (
+            'class = "code"\ncontext = [1000]\np50 = [5.0]',
+            'class = "code"\ncontext = []\np50 = []',
+            "accept[1].context: must",
+        ),
+        ("disable_cuda_graph = false", 'x = "a\\u0007"', "judged.x: must not hold control characters"),
+        ("created = ", "figure = [3]\ncreated = ", "evidence.figure[0]: must be a table, not a number"),
+        ('name = "mine"', 'name = "' + "x" * 2001 + '"', "name: must not be longer than 2000 characters"),
+        (
+            "[[evidence.region]]",
+            '[[evidence.figure]]\nstep_seconds = 0\ncontext = 1\nprovenance = "x"\n[[evidence.region]]',
+            "evidence.figure[0].step_seconds: must be positive",
+        ),
         ("[[reference]]", "[reference]", "reference: must be a list of at most"),
     ],
 )
