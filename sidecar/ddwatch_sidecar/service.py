@@ -7,7 +7,17 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from ddwatch.core.records import Gap, LinesSeen, LogRecord, Record, Rotation, SelfReading, SourceFault, SourceUp
+from ddwatch.core.records import (
+    DecodeBatch,
+    Gap,
+    LinesSeen,
+    LogRecord,
+    Record,
+    Rotation,
+    SelfReading,
+    SourceFault,
+    SourceUp,
+)
 from ddwatch.core.snapshot import History, Snapshot
 from ddwatch.core.tallies import Tallies
 from ddwatch_sidecar.clock import Clock
@@ -74,6 +84,19 @@ class Endpoint(Protocol):
 
     async def close(self) -> None:
         """Lets go of connections."""
+
+
+class Tap(Protocol):
+    """Is shown all that comes by, in order to keep it; never waits."""
+
+    def accepted(self, records: Sequence[Record], now: float, *, estimated: bool = False) -> None:
+        """Takes what the monitor has just accepted; `estimated` times are guesses about the past."""
+
+    def published(self, snapshot: Snapshot) -> None:
+        """Takes a snapshot that readers were just given."""
+
+    def faults(self) -> Sequence[Record]:
+        """What is to be told of the keeping itself since this was last asked."""
 
 
 class Metering(Protocol):
@@ -148,6 +171,10 @@ class Stream:
         found: list[Record] = []
         lines = 0
         for item in items:
+            if lines and not isinstance(item, Line):
+                # A fault ends what was read before it: lines counted after it would look like life.
+                found.append(LinesSeen(at=now, source=self.name, lines=lines))
+                lines = 0
             match item:
                 case Line():
                     lines += 1
@@ -155,11 +182,12 @@ class Stream:
                         found += self.settle(now)
                         self._live = True
                         self.catching_up = False
-                        found += self._reader.read(item.data, now, item.number)
+                        found += self._read(item, now)
                     else:
                         self.catching_up = True
-                        self._past += self._reader.read(item.data, None, item.number)
+                        self._past += self._read(item, None)
                 case SourceFault():
+                    found += self.settle(now)
                     found.append(item)
                     self._tell(f"{self.name}: {item.reason}")
                 case SourceUp():
@@ -176,6 +204,13 @@ class Stream:
         if len(self._past) > CATCH_UP_RECORDS:
             found += self.settle(now)
         return found
+
+    def _read(self, line: Line, arrived: float | None) -> Sequence[Record]:
+        """The records of a line; of a torn one no sample, since its last number may be cut."""
+        records = self._reader.read(line.data, arrived, line.number)
+        if line.whole:
+            return records
+        return [record for record in records if not isinstance(record, DecodeBatch)]
 
     def settle(self, now: float) -> list[Record]:
         """Hands over what is held of the past, moved back if it would lie ahead of now."""
@@ -211,6 +246,7 @@ class Service:
         meter: Metering,
         endpoints: Sequence[Endpoint] = (),
         *,
+        tap: Tap | None = None,
         stuck_seconds: float = STUCK_SECONDS,
     ) -> None:
         self._streams = streams
@@ -218,6 +254,7 @@ class Service:
         self._clock = clock
         self._meter = meter
         self._endpoints = endpoints
+        self._tap = tap
         self._stuck_seconds = stuck_seconds
         self._stop = asyncio.Event()
         self._news = False
@@ -274,7 +311,16 @@ class Service:
         now = self._clock.now()
         for stream in self._streams:
             await self._accept(stream, stream.close(now))
-        self.publication.publish(self._monitor.at(now))
+        self._tell_all(now)
+
+    def _tell_all(self, now: float) -> None:
+        """Publishes what is known now, to the keeping too."""
+        for record in self._tap.faults() if self._tap is not None else ():
+            self._monitor.accept(record, "recording")
+        snapshot = self._monitor.at(now)
+        self.publication.publish(snapshot)
+        if self._tap is not None:
+            self._tap.published(snapshot)
 
     async def _follow(self, stream: Stream, pool: ThreadPoolExecutor) -> None:
         loop = asyncio.get_running_loop()
@@ -300,8 +346,11 @@ class Service:
         for start in range(0, len(records), LINES_AT_ONCE):
             if stream.catching_up and loop.time() > self._deadline:
                 return
-            for record in records[start : start + LINES_AT_ONCE]:
+            few = records[start : start + LINES_AT_ONCE]
+            for record in few:
                 self._monitor.accept(record, stream.name)
+            if self._tap is not None:
+                self._tap.accepted(few, self._clock.now(), estimated=stream.catching_up and stream.estimated)
             self._news = True
             await asyncio.sleep(0)
         if stream.estimated:
@@ -326,16 +375,19 @@ class Service:
                     self.publication.publish(replace(self.publication.latest(), at=now))
                     continue
                 self._news = False
-                self.publication.publish(self._monitor.at(now))
+                self._tell_all(now)
 
     async def _ask(self, endpoint: Endpoint) -> None:
         while not self._stop.is_set():
             if self._catching_up():
                 await _wait(self._stop, TICK_SECONDS)
                 continue
-            for record in await endpoint.poll(self._clock.now()):
+            records = await endpoint.poll(self._clock.now())
+            for record in records:
                 self._monitor.accept(record, endpoint.name)
                 self._news = True
+            if self._tap is not None:
+                self._tap.accepted(records, self._clock.now())
             await _wait(self._stop, endpoint.pause_seconds)
 
     async def _metering(self) -> None:

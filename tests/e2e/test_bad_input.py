@@ -163,7 +163,6 @@ def test_standard_input_that_ends_leaves_what_it_said(tmp_path: Path) -> None:
         assert sidecar.process.poll() is None
 
 
-@pytest.mark.xfail(strict=True, reason="the service counts the lines of a poll after its fault, which looks like life")
 def test_standard_input_that_ended_is_lost_on_every_page(tmp_path: Path) -> None:
     with LiveLog(tmp_path / "server.log") as log:
         log.work(lines=20)

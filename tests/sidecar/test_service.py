@@ -366,3 +366,19 @@ def test_an_end_in_the_middle_of_a_long_past_does_not_read_it_to_its_end() -> No
         assert source.polls
 
     run(story())
+
+
+def test_lines_are_counted_before_the_fault_that_followed_them() -> None:
+    stream = Stream(HandSource(), TextReader(), lambda sentence: None)
+    fault = SourceFault(at=START, source="log", reason="standard input ended")
+    found = stream.take([Line(b"1", 1), fault], START)
+    assert [type(record) for record in found] == [DecodeBatch, LinesSeen, SourceFault]
+    past = Stream(HandSource(), TextReader(), lambda sentence: None)
+    found = past.take([Line(b"1", 1, live=False), fault], START)
+    assert [type(record) for record in found] == [LinesSeen, DecodeBatch, SourceFault]
+
+
+def test_a_torn_line_is_no_sample() -> None:
+    stream = Stream(HandSource(), TextReader(), lambda sentence: None)
+    found = stream.take([Line(b"1", 1, whole=False), Line(b"2", 2)], START)
+    assert [record.line for record in found if isinstance(record, DecodeBatch)] == [2]
