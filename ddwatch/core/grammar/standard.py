@@ -59,9 +59,9 @@ class Standard:
                 found = pattern.match(line)
                 if found is not None:
                     return (build(found, arrived, outer, engine, number),)
+                self._expected = None
             found = DECODE.match(line)
             if found is not None:
-                self._expected = None
                 return (self._decode(found, arrived, outer, engine, number),)
             start = line[:1]
             if start == b"[":
@@ -126,7 +126,7 @@ class Standard:
         accepted = None if rate is None else float(rate)
         speed = float(throughput)
         placement = self._placement
-        if stamp == self._stamp and placement.placed is self._words and arrived is None and outer is None and stamp:
+        if arrived is None and outer is None and placement.placed is self._words and stamp == self._stamp and stamp:
             at = placement.placed_at
         else:
             at = self._place(arrived, outer, stamp)
