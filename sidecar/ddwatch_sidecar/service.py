@@ -171,7 +171,7 @@ class Stream:
         found: list[Record] = []
         lines = 0
         for item in items:
-            if lines and not isinstance(item, Line):
+            if lines and isinstance(item, SourceFault):
                 # A fault ends what was read before it: lines counted after it would look like life.
                 found.append(LinesSeen(at=now, source=self.name, lines=lines))
                 lines = 0

@@ -168,4 +168,6 @@ def test_standard_input_that_ended_is_lost_on_every_page(tmp_path: Path) -> None
         log.work(lines=20)
     with log.path.open("rb") as file, running("--log", "-", "--tz", "UTC", stdin=file.fileno()) as sidecar:
         until(lambda: 'ddwatch_lines_read_total{source="stdin"} 20.0' in sidecar.get("/metrics").text, "the lines")
+        until(lambda: 'ddwatch_source_up{source="stdin"} 0.0' in sidecar.get("/metrics").text, "the end")
+        until(lambda: 'ddwatch_lines_read_total{source="stdin"} 20.0' in sidecar.get("/metrics").text, "its count")
         assert 'ddwatch_source_up{source="stdin"} 0.0' in sidecar.get("/metrics").text
