@@ -1,5 +1,6 @@
 """One window of the step detector: a sum of block residuals that climbs only while steps are too slow."""
 
+from collections import deque
 from math import log
 
 from ddwatch.core.detection.blocks import Block, Blocks, Line
@@ -17,6 +18,7 @@ STEEPEST = log(1.35)
 """A block counts as this slow at most, so that one block alone proves nothing more."""
 PENDING_SHARE = 0.5
 FORGOTTEN_SHARE = 0.25
+KEPT_BLOCKS = 256
 CEILING = 2.0
 """The sum stops at this multiple of its threshold, so that it comes down soon after the change is over."""
 
@@ -30,6 +32,7 @@ class Climb:
         "_promise",
         "_seconds",
         "_slow_here",
+        "_values",
         "allowance",
         "between",
         "block_spread",
@@ -64,6 +67,8 @@ class Climb:
         """The newest closed block."""
         self.slow_lines = 0
         """Lines above the allowance since the sum began to climb."""
+        self._values: deque[float] = deque(maxlen=KEPT_BLOCKS)
+        """Blocks since the sum began to climb."""
         self.slow_share = 0.0
         """Share of the newest closed block's lines above the allowance: a median hides up to a half."""
         self._slow_here = 0
@@ -82,6 +87,7 @@ class Climb:
         self.slow_lines = 0
         self.slow_share = 0.0
         self._slow_here = 0
+        self._values.clear()
 
     @property
     def block_seconds(self) -> float:
@@ -124,11 +130,13 @@ class Climb:
         self.slow_share, self._slow_here = self._slow_here / block.lines, 0
         if self.sum == 0.0:
             self.onset = block.before or block.first
+        self._values.append(block.value)
         climbed = min(block.value, STEEPEST) - self.allowance
         self.sum = min(max(0.0, self.sum + climbed), CEILING * self.height)
         if self.sum == 0.0:
             self.onset = None
             self.slow_lines = 0
+            self._values.clear()
         return block
 
     def began(self, now: Line) -> Line:
@@ -152,7 +160,15 @@ class Climb:
         """Whether the sum is low enough to forget a suspicion."""
         return self.sum < FORGOTTEN_SHARE * self.height and not self.suspects
 
-    @property
-    def reached(self) -> bool:
-        """Whether the sum stands at its threshold and the newest block is still slow."""
-        return self.sum >= self.height and self.value is not None and self.value > self.allowance
+    def reached(self, level: float) -> bool:
+        """Whether it is slow enough for long enough.
+
+        The newest block must still be slow, and the sum must stand at its threshold also when no block since the onset
+        counts for more than the level that the newest lines have: what is over by now does not add to what is not.
+        """
+        if self.sum < self.height or self.value is None or self.value <= self.allowance:
+            return False
+        most, total = min(level, STEEPEST), 0.0
+        for value in self._values:
+            total = max(0.0, total + min(value, most) - self.allowance)
+        return total >= self.height

@@ -23,6 +23,12 @@ FAST_CHANGE = 1.15
 SLOW_CHANGE = 1.10
 SLOW_BLOCK_SECONDS = 10.0
 FEWEST_SLOW_LINES = 3
+LEVEL_MARGIN = 2.5
+"""Spreads of a line by which blocks may lie above the newest lines."""
+LOOKED_AT = 8
+"""Newest lines among which slow ones must agree."""
+MANY_SLOW_LINES = 6
+"""So many slow lines among them need not agree."""
 FIRING_SECONDS = 3.0
 """Traffic since the onset without which nothing fires: longer than a hiccup."""
 LONGEST_STEP_OF_TIME = 60.0
@@ -183,20 +189,31 @@ class StepDetector:
             if suspecting:
                 self._phases.pend(line.at, suspecting[0].began(line).at)
             return
+        newest = [
+            self._lines[i].residual for i in range(max(0, len(self._lines) - FEWEST_SLOW_LINES), len(self._lines))
+        ]
+        now = median(newest)
+        level = now + LEVEL_MARGIN * self._seen.noise.spread
         for climb in climbs:
             began = climb.began(line)
             if (
-                climb.reached
+                now > climb.allowance
                 and climb.slow_lines >= FEWEST_SLOW_LINES
                 and line.tick - began.tick > FIRING_SECONDS
-                and self._still_slow(climb.allowance)
+                and climb.reached(level)
+                and self._agree(began, climb.allowance)
             ):
                 self._fire(line, began)
                 return
 
-    def _still_slow(self, allowance: float) -> bool:
-        newest = [self._lines[i].residual for i in range(max(0, len(self._lines) - 3), len(self._lines))]
-        return median(newest) > allowance
+    def _agree(self, began: Line, allowance: float) -> bool:
+        """Whether three of the newest slow lines tell the same change: two hiccups and a chance line do not."""
+        recent = [self._lines[i] for i in range(max(0, len(self._lines) - LOOKED_AT), len(self._lines))]
+        slow = [one.residual for one in recent if one.residual > allowance and one.tick >= began.tick]
+        if len(slow) >= MANY_SLOW_LINES:
+            return True
+        middle, edge = median(slow) if slow else 0.0, max(0.05, 4.0 * self._seen.noise.spread)
+        return sum(abs(residual - middle) <= edge for residual in slow) >= FEWEST_SLOW_LINES
 
     def _fire(self, line: Line, began: Line) -> None:
         self._phases.fire(line.at)

@@ -274,3 +274,24 @@ def test_a_model_that_has_learned_more_is_taken_over() -> None:
     lines.detector.use(MODEL, Noise(0.05, 0.7))
 
     assert (lines.detector.stated().spread, lines.detector.stated().lag) == (0.05, 0.7)
+
+
+def test_two_hiccups_and_a_chance_line_in_one_block_do_not_fire() -> None:
+    for seed in range(10):
+        lines = Lines(seed=seed)
+        lines.play(90 + seed)
+        lines.line(extra=2.0)
+        lines.line(extra=2.0)
+        lines.line(extra=0.2)
+        lines.play(60)
+
+        assert "firing" not in lines.phases
+
+
+def test_a_slowdown_that_scatters_wildly_is_found_all_the_same() -> None:
+    lines = Lines()
+    lines.play(100)
+    lines.change(lambda healthy, total, seconds: healthy * lines.random.choice((1.2, 1.6, 2.2, 3.0)))
+    found = lines.until_firing()
+
+    assert found is not None and found <= 15
