@@ -158,7 +158,7 @@ def _factors(profile: Profile, found: Explanation) -> list[str]:
         _row("from", f"{rate(share):>6}  {reference.label}{inferred}"),
         _row(
             "accept length",
-            f"{factor(factors.accept_length):>6}  {load.accept_length:g}, was {reference.accept:g}"
+            f"{factor(factors.accept_length):>6}  {load.accept_length:g}, was {reference.accept:.3g}"
             if load.accept_length is not None
             else f"{'–':>6}  not given: part of unexplained",
         ),
@@ -198,5 +198,5 @@ def _footer(profile: Profile, found: Explanation) -> list[str]:
     calibrated = "" if profile.calibrated else ", not calibrated: never accuses"
     rows = ["", _row("profile", f"{profile.name}{calibrated}")]
     if found.extrapolated:
-        rows.append(_row("", evidence_words(profile)))
+        rows.append(_row("", evidence_words(profile, found.load.batch)))
     return rows

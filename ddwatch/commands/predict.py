@@ -159,24 +159,26 @@ def _lines(profile: Profile, one: Prediction, accept: AcceptChoice) -> list[str]
         )
     lines = [head, f"  {where}", f"  {_conditions(one, accept)}"]
     if one.extrapolated:
-        lines.append(f"  extrapolated: {evidence_words(profile)}")
+        lines.append(f"  extrapolated: {evidence_words(profile, one.batch)}")
     end = one.context_tokens + (one.output_tokens or 0)
     if not accept.covers(one.context_tokens) or not accept.covers(end):
         lines.append("  accept length taken from the nearest context where it is known")
     return [*lines, f"  {_origin(profile)}"]
 
 
-def evidence_words(profile: Profile) -> str:
-    """How far the profile's evidence reaches."""
+def evidence_words(profile: Profile, batch: int) -> str:
+    """How far the profile's evidence reaches, at this batch where it was seen at all."""
     regions = profile.evidence.regions
     if not regions:
         return "the profile names no evidence"
-    low = min(region.total_context[0] for region in regions)
-    high = max(region.total_context[1] for region in regions)
     first = min(region.batch[0] for region in regions)
     last = max(region.batch[1] for region in regions)
     batches = f"batch {first}" if first == last else f"batches {first} to {last}"
-    return f"the evidence is {batches}, {short(low)} to {short(high)} tokens in total"
+    here = [region for region in regions if region.batch[0] <= batch <= region.batch[1]]
+    low = min(region.total_context[0] for region in here or regions)
+    high = max(region.total_context[1] for region in here or regions)
+    where = f"at batch {batch} the evidence is" if here else f"the evidence is {batches},"
+    return f"{where} {short(low)} to {short(high)} tokens in total"
 
 
 def _table(rows: list[Prediction]) -> list[str]:

@@ -46,7 +46,7 @@ def test_a_load_in_words(whole: str, capsys: pytest.CaptureFixture[str]) -> None
     found = said(["predict", "--context", "90k", "--batch", "4", "--accept", "3", "--profile", whole], capsys)
     assert found.code == Exit.OK
     assert "for all 4 together" in found.out
-    assert "extrapolated: the evidence is batches 1 to 4, 100 to 8k tokens in total" in found.out
+    assert "extrapolated: at batch 4 the evidence is 100 to 8k tokens in total" in found.out
     request = said(["predict", "--context", "2k", "--output", "500", "--batch", "4", "--profile", whole], capsys)
     assert "for each request" in request.out and "of it prefill" in request.out and "(overall)" in request.out
 

@@ -61,7 +61,7 @@ def evidence_regions(observations: Sequence[Observation], residuals: Sequence[fl
                         # Neighbouring parts of one run touch, so that no point between them is lost.
                         total_context=(max(part[0][0], first), min(run[min(right, len(run) - 1)][0], last)),
                         samples=len(part),
-                        fit_error=max(0.0, middle * middle - chance) ** 0.5,
+                        fit_error=max(middle * middle - chance, chance) ** 0.5,
                     )
                 )
     return tuple(regions)

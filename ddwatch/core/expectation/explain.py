@@ -193,7 +193,7 @@ def _what_if(
     if reference is not None and load.accept_length is not None:
         lines.append(
             WhatIf(
-                f"accept length {reference.accept:g} as in the reference",
+                f"accept length {reference.accept:.3g} as in the reference",
                 measured * reference.accept / load.accept_length,
             )
         )

@@ -57,7 +57,11 @@ def choose_accept(profile: Profile, *, accept: float | None, text_class: str | N
         return AcceptChoice(length=accept, origin="given")
     if text_class is not None:
         curve = profile.accept_curve(text_class)
-        return AcceptChoice(curve=curve, origin=f"class {text_class}") if curve is not None else None
+        return (
+            AcceptChoice(curve=curve, origin="overall" if text_class == OVERALL else f"class {text_class}")
+            if curve is not None
+            else None
+        )
     overall = profile.accept_curve(OVERALL)
     if overall is not None:
         return AcceptChoice(curve=overall, origin="overall")

@@ -50,8 +50,8 @@ class Region(Struct, frozen=True, kw_only=True):
     total_context: tuple[float, float]
     samples: int
     fit_error: float | None = None
-    """How far the curve misses the middle of these samples, beyond what chance explains: from the median of
-    ln(measured / expected) of left-out samples, less the variance that a median of so many has anyway."""
+    """How far the curve misses the middle of these samples: from the median of ln(measured / expected) of left-out
+    samples, less the variance that a median of so many has anyway, and never less than so many can tell."""
 
     def near(self, batch: float, total_context: float, reach: float = REACH) -> bool:
         """Whether a point lies within `reach` times the region."""
