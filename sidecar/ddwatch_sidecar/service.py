@@ -36,6 +36,8 @@ CATCH_UP_RECORDS = 30_000
 """Records of the past that are held until it is known whether their times can be right."""
 STUCK_SECONDS = 5.0
 """A source that stops in the middle of its past is not waited for any longer than this."""
+PENDING_SECONDS = 2.0
+"""How long a record may wait for the line that would complete it."""
 CLOSING_SECONDS = 1.0
 """How long the last lines may take once the sidecar is told to stop."""
 
@@ -51,7 +53,7 @@ class Reader(Protocol):
         """The records that a line completes; `arrived` None places them by the line's own time."""
 
     def close(self) -> Sequence[Record]:
-        """The records that are still pending."""
+        """The records that are still pending; more lines may follow."""
 
 
 class Folding(Protocol):
@@ -230,7 +232,7 @@ class Stream:
         return placed
 
     def close(self, now: float) -> list[Record]:
-        """The last records."""
+        """The records that were waiting for a next line; more may follow."""
         last = [replace(record, at=min(record.at, now)) for record in self._reader.close()]
         return [*self.settle(now), *last]
 
@@ -325,6 +327,7 @@ class Service:
     async def _follow(self, stream: Stream, pool: ThreadPoolExecutor) -> None:
         loop = asyncio.get_running_loop()
         source = stream.source
+        heard = float("inf")
         while True:
             last = self._stop.is_set()
             items = await loop.run_in_executor(pool, source.poll, self._clock.now())
@@ -334,6 +337,12 @@ class Service:
             if source.behind and loop.time() < self._deadline:
                 continue
             await self._accept(stream, stream.settle(self._clock.now()))
+            if items:
+                heard = loop.time()
+            elif loop.time() - heard >= PENDING_SECONDS:
+                # What waits for a next line (a traceback, a wrapped line) has waited long enough.
+                heard = float("inf")
+                await self._accept(stream, stream.close(self._clock.now()))
             stream.catching_up = False
             if last:
                 source.close()

@@ -236,6 +236,9 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
         "sglang_key_file": None,
         "profile": None,
         "learn": True,
+        "record": None,
+        "record_size": 512.0,
+        "record_days": 30.0,
         "time_scale": 1.0,
         "simulated": False,
     }
@@ -312,4 +315,18 @@ def test_ddwatch_becomes_the_sidecar_and_hands_over_every_word(tmp_path: Path) -
     with running("--log", str(tmp_path / "x.log"), command=command) as sidecar:
         # The same process: a signal for `ddwatch sidecar` reaches the sidecar itself.
         assert sidecar.announced["pid"] == sidecar.process.pid
+        assert sidecar.end() == 0
+
+
+CRASH = """[2026-05-01 12:00:09 TP0] Scheduler hit an exception: Traceback (most recent call last):
+  File "scheduler.py", line 3128, in run_scheduler_process
+    scheduler.event_loop_overlap()
+RuntimeError: CUDA error: an illegal memory access was encountered"""
+
+
+def test_a_traceback_that_ends_in_a_hang_is_told_without_a_next_line(tmp_path: Path) -> None:
+    with LogWriter(tmp_path / "server.log") as log, running("--log", str(log.path)) as sidecar:
+        until(lambda: bool(wire.decode_snapshot(sidecar.get("/v1/snapshot").content).sources))
+        log.line(*CRASH.splitlines())
+        until(lambda: "an illegal memory access" in sidecar.get("/v1/history").text)
         assert sidecar.end() == 0
