@@ -3,6 +3,8 @@
 from collections import deque
 from itertools import islice, takewhile
 
+from msgspec.structs import replace
+
 from ddwatch.core.snapshot import Event, EventKind, History, Point, Severity
 
 POINTS_KEPT = 7200
@@ -19,10 +21,28 @@ class Ring:
         self._points: deque[Point] = deque(maxlen=points)
         self._events: deque[Event] = deque(maxlen=events)
         self._dropped = 0
+        self._restored_until = float("-inf")
         self.seq = 0
+
+    def restore(self, past: History) -> None:
+        """Puts the items of an earlier watch first; what is added later of the same time is left out.
+
+        Points and events must be in order of time; they get sequence numbers of this ring.
+        """
+        items: list[Point | Event] = [*past.points, *past.events]
+        items.sort(key=lambda item: item.at)
+        for item in items:
+            if isinstance(item, Point):
+                self.add_point(replace(item, seq=self.next_seq()))
+            else:
+                self._append(replace(item, seq=self.next_seq(), replaces=None))
+        if items:
+            self._restored_until = items[-1].at
 
     def add_point(self, point: Point) -> None:
         """Appends a point; its `seq` must come from `next_seq`."""
+        if point.at <= self._restored_until:
+            return
         if len(self._points) == self._points.maxlen:
             self._dropped = max(self._dropped, self._points[0].seq)
         self._points.append(point)
@@ -56,6 +76,8 @@ class Ring:
         return event
 
     def _append(self, event: Event) -> None:
+        if event.at <= self._restored_until:
+            return
         if len(self._events) == self._events.maxlen:
             self._dropped = max(self._dropped, self._events[0].seq)
         self._events.append(event)

@@ -1,5 +1,6 @@
 """Folds records into one immutable snapshot: the same code behind the live sidecar and every replay."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -50,6 +51,8 @@ EDGE_SECONDS = 5.0
 """How long a load must lie within the evidence, or outside it, before the verdict follows."""
 HELD_SECONDS = 30.0
 """A comparison with the model stands this long when no further sample comes."""
+DRAIN_SAMPLES = 4096
+"""Samples that wait for whoever drains them; older ones are gone."""
 LOG = "log"
 """Name of the source of records that come without one."""
 
@@ -84,6 +87,7 @@ class Monitor:
         self._version = version
         self._simulated = simulated
         self._ring = Ring()
+        self._fresh: deque[Sample] = deque(maxlen=DRAIN_SAMPLES)
         self._events = EventLog(self._ring)
         self._lifecycle = Lifecycle(self._events)
         self._positions = Positions()
@@ -229,6 +233,16 @@ class Monitor:
         """Points and events after a sequence number."""
         return self._ring.since(since)
 
+    def drain(self) -> list[Sample]:
+        """Every sample since this was last asked, flagged ones too; for one taker."""
+        fresh, self._fresh = list(self._fresh), deque(maxlen=DRAIN_SAMPLES)
+        return fresh
+
+    def restore(self, past: History) -> int:
+        """Takes back the points and events of an earlier watch; returns the newest sequence number."""
+        self._ring.restore(past)
+        return self._ring.seq
+
     def tallies(self) -> Tallies:
         """All counts since the watch began."""
         return self._count.frozen(self._lifecycle.view.restarts)
@@ -249,7 +263,7 @@ class Monitor:
             server=self._lifecycle.view,
             now=self._ranks.reading(now),
             window=self._seconds.window(now),
-            sources=self._sources.views(),
+            sources=self._sources.witnesses(),
             warming=self._positions.warming(),
             traffic_at=self._traffic_at,
             decode_at=self._decode_at,
@@ -284,6 +298,7 @@ class Monitor:
         sample = self._positions.see(record)
         if sample is None:
             return
+        self._fresh.append(sample)
         key = (sample.engine, sample.dp_rank)
         rank = self._ranks.of(key)
         if "gap" in sample.flags and rank.sample is not None:
@@ -329,6 +344,7 @@ class Monitor:
     def _loads(self, record: Loads) -> None:
         self._close_second(record.at)
         samples, restarted = self._moments.see(record, warming=self._positions.warming())
+        self._fresh.extend(samples)
         if restarted:
             self._seconds.mark(record.at, "gap")
         for load in record.ranks:

@@ -13,6 +13,8 @@ UNREAD_EXAMPLES = 5
 HEADS_SECONDS = 60.0
 """The stretch over which unread lines are weighed against read ones."""
 HEADS_KEPT = 4096
+OURS = frozenset({"recording"})
+"""What ddwatch itself keeps: its faults are told among the sources, and it is no witness of the service."""
 UNREAD_EVENT_SECONDS = 300.0
 
 
@@ -31,13 +33,17 @@ class SourceBook:
         """All sources in the order in which they appeared."""
         return tuple(self._views.values())
 
+    def witnesses(self) -> tuple[SourceView, ...]:
+        """Those that tell of the service."""
+        return tuple(view for view in self._views.values() if view.name not in OURS)
+
     def lines(self) -> int:
         """Physical lines read from all sources."""
         return sum(view.lines for view in self._views.values())
 
     def any_up(self) -> bool:
         """Whether some source delivers."""
-        return any(view.state == "up" for view in self._views.values())
+        return any(view.state == "up" for view in self.witnesses())
 
     def head(self, at: float, *, read: bool) -> None:
         """Notes a batch line, read or not."""
@@ -98,7 +104,7 @@ class SourceBook:
         self._views[record.source] = replace(known, state=state, detail=record.reason)
         if state == "lost":
             self._events.add(record.at, "source", "notice", f"{record.source}: {record.reason}")
-        return state == "lost" and not self.any_up()
+        return state == "lost" and record.source not in OURS and not self.any_up()
 
     def up(self, record: SourceUp) -> None:
         """A source delivers (again)."""

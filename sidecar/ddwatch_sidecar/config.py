@@ -26,6 +26,10 @@ DEFAULT_PORT = 9477
 DEFAULT_LISTEN = f"127.0.0.1:{DEFAULT_PORT}"
 DEFAULT_CATCH_UP_MIB = 16.0
 LARGEST_CATCH_UP_MIB = 1024 * 1024.0
+DEFAULT_RECORD_MIB = 512.0
+LEAST_RECORD_MIB = 32.0
+DEFAULT_RECORD_DAYS = 30.0
+LARGEST_RECORD_DAYS = 3660.0
 LARGEST_TIME_SCALE = 10_000.0
 TOKEN_BYTES = 4096
 """Longest token file that is read."""
@@ -56,6 +60,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Name or file of the profile to judge by."""
     learn: bool = True
     """Whether what is learned is kept between runs."""
+    record: str | None = None
+    """Folder of the recording, or `off`; None is the platform's state folder, and off for a simulation."""
+    record_size: float = DEFAULT_RECORD_MIB
+    """Size limit of the recording, MiB."""
+    record_days: float = DEFAULT_RECORD_DAYS
+    """Age limit of the recording, days."""
     time_scale: float = 1.0
     simulated: bool = False
 
@@ -144,6 +154,11 @@ READINGS: dict[str, Reading] = {
     "sglang_key_file": _text,
     "profile": _text,
     "learn": _flag,
+    "record": _text,
+    "record_size": _number(
+        LEAST_RECORD_MIB, LARGEST_CATCH_UP_MIB, f"must be a number of MiB from {LEAST_RECORD_MIB:.0f} up"
+    ),
+    "record_days": _number(0.01, LARGEST_RECORD_DAYS, "must be a number of days above 0"),
     "simulated": _flag,
 }
 """One entry per setting; the key is its name in the file, the flag and the environment differ in dashes and case."""

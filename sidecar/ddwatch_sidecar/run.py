@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import psutil
+from platformdirs import user_state_dir
 
 from ddwatch import __version__
 from ddwatch.core.exits import CommandFailed, Exit
@@ -21,15 +22,18 @@ from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.monitor import Monitor
 from ddwatch_sidecar.clock import Clock, ScaledClock, WallClock
 from ddwatch_sidecar.config import DEFAULT_PORT, Settings, zone_of
+from ddwatch_sidecar.contract import Endpoint
 from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.exports.guard import Guard, host_of
 from ddwatch_sidecar.exports.http import HttpServer
 from ddwatch_sidecar.exports.listen import Address, Resolved, Unusable, open_listener, parse_address, resolve, url_of
+from ddwatch_sidecar.exports.recorder import Recorder, opener, recording_name
+from ddwatch_sidecar.exports.recording_file import Limits, RecordingFile
 from ddwatch_sidecar.keeping import Keeper
 from ddwatch_sidecar.metering import Meter
 from ddwatch_sidecar.model import expecting, keep
 from ddwatch_sidecar.narration import narrate
-from ddwatch_sidecar.service import Endpoint, Service, Stream
+from ddwatch_sidecar.service import Service, Stream
 from ddwatch_sidecar.sources.contract import Source
 from ddwatch_sidecar.sources.log_file import LogFile
 from ddwatch_sidecar.sources.standard_input import StandardInput
@@ -38,6 +42,10 @@ ANNOUNCE_SCHEMA = "ddwatch.sidecar/1"
 MIB = 1024 * 1024
 SAVING_SECONDS = 1.0
 """How long the last save of what was learned may take at the end."""
+RESTORING_SECONDS = 3.0
+"""How long the start waits for what an earlier run recorded."""
+RECORDING_SECONDS = 2.0
+"""How long the recording may take to write its last batch."""
 PARENT_SECONDS = 0.5
 """How often the process of --until-pid is looked at."""
 
@@ -112,6 +120,7 @@ class Plan:
         sglang_key: str | None,
         expecting: Expecting,
         keeper: Keeper | None,
+        recording: Callable[[float], RecordingFile] | None,
         parent: psutil.Process | None,
         announce: bool,
     ) -> None:
@@ -122,6 +131,7 @@ class Plan:
         self._sglang_key = sglang_key
         self._expecting = expecting
         self._keeper = keeper
+        self._recording = recording
         self._parent = parent
         self._announce = announce
 
@@ -139,7 +149,8 @@ class Plan:
         # Secrets in server arguments are only told to have changed; the key keeps their digests unguessable.
         key = os.urandom(32)
         streams = [Stream(source, LogReader(zone, now, key), narrate) for source in self._sources]
-        service = Service(streams, monitor, clock, meter, self._endpoints(key))
+        recorder = await self._recorder(monitor, clock)
+        service = Service(streams, monitor, clock, meter, self._endpoints(key), tap=recorder)
         publication = service.publication
         supply = Supply(publication.latest, monitor.history, monitor.tallies, meter.figures, publication)
         server = HttpServer(supply, self._guard)
@@ -169,8 +180,34 @@ class Plan:
                 task.cancel()
             await asyncio.gather(running, *watching, return_exceptions=True)
             await server.stop("the sidecar was told to stop")
+            if recorder is not None and not await asyncio.to_thread(recorder.close, RECORDING_SECONDS):
+                narrate("the disk would not take the end of the recording in time")
         narrate("stopped")
         return await running
+
+    async def _recorder(self, monitor: Monitor, clock: Clock) -> Recorder | None:
+        """Starts recording, and gives the monitor back what earlier runs recorded."""
+        if self._recording is None:
+            return None
+        recorder = Recorder(
+            self._recording,
+            drain=monitor.drain,
+            history=monitor.history,
+            tell=lambda sentence: narrate(f"recording: {sentence}"),
+            watches=self._watched(),
+            clock=clock.now,
+        )
+        recorder.start()
+        opened, _ = await asyncio.wait({asyncio.wrap_future(recorder.past)}, timeout=RESTORING_SECONDS)
+        for future in opened:
+            past = future.result()
+            if past is not None:
+                recorder.resume(past.ended_at, monitor.restore(past.history))
+        return recorder
+
+    def _watched(self) -> str:
+        url = self._settings.sglang_url
+        return ", ".join([*self._settings.log, *([url] if url is not None else [])])
 
     def _endpoints(self, digest_key: bytes) -> list[Endpoint]:
         url = self._settings.sglang_url
@@ -182,8 +219,7 @@ class Plan:
         return [LoadsEndpoint(url, api_key=self._sglang_key, digest_key=digest_key)]
 
     def _say(self, url: str) -> None:
-        names = ", ".join([*self._settings.log, *([self._settings.sglang_url] if self._settings.sglang_url else [])])
-        narrate(f"{__version__} serves {names} on {url}")
+        narrate(f"{__version__} serves {self._watched()} on {url}")
         if self._announce:
             # Whoever asked for the line may have left already.
             with suppress(OSError, ValueError):
@@ -218,6 +254,20 @@ def _guard(settings: Settings, address: Address, token: str | None) -> Guard:
         if host_of(name) is None:
             raise CommandFailed(f"--allow-host {name!r} is not a host name", Exit.USAGE)
     return Guard(token=token, hosts=(address.host, *settings.allow_host))
+
+
+def _recording(settings: Settings, port: int) -> Callable[[float], RecordingFile] | None:
+    """What opens the recording; None where nothing is to be recorded."""
+    folder = settings.record
+    if folder == "off" or (folder is None and settings.simulated):
+        return None
+    return opener(
+        Path(folder) if folder is not None else Path(user_state_dir("ddwatch", appauthor=False)) / "recordings",
+        recording_name(settings.log, settings.sglang_url, port),
+        Limits.of(int(settings.record_size * MIB), settings.record_days * 86400.0),
+        __version__,
+        lambda sentence: narrate(f"recording: {sentence}"),
+    )
 
 
 def plan(
@@ -256,6 +306,7 @@ def plan(
         sglang_key=sglang_key,
         expecting=model_side,
         keeper=keeper,
+        recording=_recording(settings, address.port),
         parent=parent,
         announce=announce,
     )

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -14,13 +13,12 @@ from ddwatch.core.records import (
     LogRecord,
     Record,
     Rotation,
-    SelfReading,
     SourceFault,
     SourceUp,
 )
-from ddwatch.core.snapshot import History, Snapshot
-from ddwatch.core.tallies import Tallies
+from ddwatch.core.snapshot import Snapshot
 from ddwatch_sidecar.clock import Clock
+from ddwatch_sidecar.contract import Endpoint, Folding, Metering, Reader, Tap
 from ddwatch_sidecar.sources.contract import Item, Line, Source
 
 TICK_SECONDS = 0.25
@@ -40,72 +38,6 @@ PENDING_SECONDS = 2.0
 """How long a record may wait for the line that would complete it."""
 CLOSING_SECONDS = 1.0
 """How long the last lines may take once the sidecar is told to stop."""
-
-
-class Reader(Protocol):
-    """Text of one stream to records (core/grammar)."""
-
-    @property
-    def stamped(self) -> bool:
-        """Whether its lines carry times."""
-
-    def read(self, line: bytes, arrived: float | None, number: int | None) -> Sequence[Record]:
-        """The records that a line completes; `arrived` None places them by the line's own time."""
-
-    def close(self) -> Sequence[Record]:
-        """The records that are still pending; more lines may follow."""
-
-
-class Folding(Protocol):
-    """Records to snapshots (core/monitor)."""
-
-    def accept(self, record: Record, source: str) -> None:
-        """Takes the next record of a source."""
-
-    def unstamped(self) -> None:
-        """Is told that the times are estimates."""
-
-    def at(self, now: float) -> Snapshot:
-        """The snapshot at a time."""
-
-    def history(self, since: int) -> History:
-        """Points and events after a sequence number."""
-
-    def tallies(self) -> Tallies:
-        """All counts so far."""
-
-
-class Endpoint(Protocol):
-    """Something that is asked at a pace of its own, over the network."""
-
-    name: str
-    pause_seconds: float
-
-    async def poll(self, now: float) -> Sequence[Record]:
-        """What it answers; what the world does is a SourceFault."""
-
-    async def close(self) -> None:
-        """Lets go of connections."""
-
-
-class Tap(Protocol):
-    """Is shown all that comes by, in order to keep it; never waits."""
-
-    def accepted(self, records: Sequence[Record], now: float, *, estimated: bool = False) -> None:
-        """Takes what the monitor has just accepted; `estimated` times are guesses about the past."""
-
-    def published(self, snapshot: Snapshot) -> None:
-        """Takes a snapshot that readers were just given."""
-
-    def faults(self) -> Sequence[Record]:
-        """What is to be told of the keeping itself since this was last asked."""
-
-
-class Metering(Protocol):
-    """Reads what this process costs."""
-
-    def read(self, now: float) -> SelfReading | None:
-        """The newest reading, None where there is none yet."""
 
 
 class Publication:

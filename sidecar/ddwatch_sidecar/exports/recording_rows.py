@@ -1,0 +1,171 @@
+"""What a recorder is handed, and how a batch of it becomes rows of a recording: all of it or nothing."""
+
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ddwatch.core.recording import VerdictChange, micros, point_row, scaled, whole
+from ddwatch.core.records import RequestDone, ServerInfo, ServerStart
+from ddwatch.core.snapshot import Event, Point, Sample, Snapshot, SourceView
+from ddwatch.core.wire import encode_snapshot
+from ddwatch_sidecar.exports.recording_file import RecordingFile
+
+
+class ServerSaid(Struct, frozen=True):
+    """What a server told of its setup, through the allow-list."""
+
+    at: float
+    kind: str
+    engine: str | None
+    version: str | None
+    arguments: dict[str, str | int | float | bool | None]
+    withheld: tuple[str, ...]
+    """Names only: the digests mean nothing to another process."""
+
+
+class SourceSaid(Struct, frozen=True):
+    """A source changed its state."""
+
+    at: float
+    view: SourceView
+
+
+Item = Sample | Point | Event | VerdictChange | RequestDone | ServerSaid | SourceSaid | Snapshot
+
+
+def server_said(
+    at: float, kind: str, engine: str | None, version: str | None, record: ServerStart | ServerInfo
+) -> ServerSaid:
+    """What a start or a reading of the setup is kept as."""
+    return ServerSaid(at, kind, engine, version, record.arguments, tuple(record.withheld))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def write(file: RecordingFile, items: Sequence[Item]) -> None:
+    """Writes a batch in one transaction: all of it or nothing; raises sqlite3.Error."""
+    try:
+        with file.database:
+            file.add_samples([item for item in items if isinstance(item, Sample)])
+            _points(file, [item for item in items if isinstance(item, Point)])
+            _events(file, [item for item in items if isinstance(item, Event)])
+            _verdicts(file, [item for item in items if isinstance(item, VerdictChange)])
+            _requests(file, [item for item in items if isinstance(item, RequestDone)])
+            _server(file, [item for item in items if isinstance(item, ServerSaid)])
+            _sources(file, [item for item in items if isinstance(item, SourceSaid)])
+            _snapshots(file, [item for item in items if isinstance(item, Snapshot)])
+            file.reached(max(item.at for item in items))
+    except BaseException:
+        file.forget_pending()
+        raise
+
+
+def _points(file: RecordingFile, points: list[Point]) -> None:
+    points.sort(key=lambda point: point.at)
+    keys = file.keys("stored_points", (point.at for point in points))
+    file.insert("stored_points", [point_row(point, key) for point, key in zip(points, keys, strict=True)])
+
+
+def _events(file: RecordingFile, events: list[Event]) -> None:
+    """A newer wording takes the place of the event that it replaces."""
+    file.database.executemany(
+        "INSERT OR REPLACE INTO stored_events VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                file.run,
+                event.seq if event.replaces is None else event.replaces,
+                micros(event.at),
+                event.kind,
+                event.severity,
+                event.text,
+                event.count,
+            )
+            for event in events
+        ],
+    )
+
+
+def _verdicts(file: RecordingFile, changes: list[VerdictChange]) -> None:
+    changes.sort(key=lambda change: change.at)
+    keys = file.keys("stored_verdicts", (change.at for change in changes))
+    file.insert(
+        "stored_verdicts",
+        [
+            (
+                key,
+                file.run,
+                change.verdict.name,
+                change.verdict.severity,
+                micros(change.verdict.since),
+                change.verdict.sentence,
+                change.verdict.cause,
+                _json(change.verdict.evidence),
+                _json(change.verdict.next_steps),
+                change.ratio,
+                change.measured,
+                change.expected,
+                change.accept_length,
+                change.step_seconds,
+                change.context_tokens,
+                change.batch,
+            )
+            for change, key in zip(changes, keys, strict=True)
+        ],
+    )
+
+
+def _requests(file: RecordingFile, requests: list[RequestDone]) -> None:
+    requests.sort(key=lambda request: request.at)
+    keys = file.keys("stored_requests", (request.at for request in requests))
+    file.insert(
+        "stored_requests",
+        [
+            (
+                key,
+                done.rank.engine,
+                done.rank.dp,
+                whole(done.prompt_tokens),
+                whole(done.completion_tokens),
+                whole(done.cached_tokens),
+                scaled(done.latency_seconds, 1_000_000),
+                scaled(done.accept_length, 10_000),
+                whole(done.verify_steps),
+                done.finish_reason,
+            )
+            for done, key in zip(requests, keys, strict=True)
+        ],
+    )
+
+
+def _server(file: RecordingFile, said: list[ServerSaid]) -> None:
+    said.sort(key=lambda each: each.at)
+    keys = file.keys("stored_server", (each.at for each in said))
+    file.insert(
+        "stored_server",
+        [
+            (key, each.kind, each.engine, each.version, _json(each.arguments), _json(each.withheld))
+            for each, key in zip(said, keys, strict=True)
+        ],
+    )
+
+
+def _sources(file: RecordingFile, said: list[SourceSaid]) -> None:
+    said.sort(key=lambda each: each.at)
+    keys = file.keys("stored_sources", (each.at for each in said))
+    file.insert(
+        "stored_sources",
+        [(key, each.view.name, each.view.state, each.view.detail) for each, key in zip(said, keys, strict=True)],
+    )
+
+
+def _snapshots(file: RecordingFile, snapshots: list[Snapshot]) -> None:
+    snapshots.sort(key=lambda snapshot: snapshot.at)
+    keys = file.keys("stored_snapshots", (snapshot.at for snapshot in snapshots))
+    file.insert(
+        "stored_snapshots",
+        [(key, zlib.compress(encode_snapshot(snapshot))) for snapshot, key in zip(snapshots, keys, strict=True)],
+    )
