@@ -15,7 +15,7 @@ SMALLEST_FIT_ERROR = 0.005
 ERROR_MULTIPLE = 3.0
 """A change smaller than this many fit errors cannot be promised."""
 STEEPEST = log(1.35)
-"""A block counts as this slow at most, so that one block alone proves nothing more."""
+"""A block counts as this slow at most."""
 PENDING_SHARE = 0.5
 FORGOTTEN_SHARE = 0.25
 KEPT_BLOCKS = 256
@@ -29,9 +29,11 @@ class Climb:
     __slots__ = (
         "_assumed_seconds",
         "_fewest",
+        "_largest_share",
         "_promise",
         "_seconds",
         "_slow_here",
+        "_steepest",
         "_values",
         "allowance",
         "between",
@@ -46,17 +48,28 @@ class Climb:
         "value",
     )
 
-    def __init__(self, *, change: float, block_seconds: float, fewest_blocks: float, assumed_seconds: float) -> None:
+    def __init__(
+        self,
+        *,
+        change: float,
+        block_seconds: float,
+        fewest_blocks: float,
+        largest_share: float,
+        assumed_seconds: float,
+    ) -> None:
         """Takes the change that it promises to find.
 
         Args:
             change: as a ratio, 1.15 for 15 %.
             block_seconds: a block spans at least this.
             fewest_blocks: a change of just that size needs at least so many blocks.
+            largest_share: one block brings this share of the threshold at most.
             assumed_seconds: between blocks, until it is known.
         """
         self._promise = log(change)
         self._fewest = fewest_blocks
+        self._largest_share = largest_share
+        self._steepest = STEEPEST
         self._assumed_seconds = assumed_seconds
         self._seconds: float | None = None
         self.blocks = Blocks(block_seconds)
@@ -104,6 +117,7 @@ class Climb:
         blocks = HOURS_BETWEEN * 3600.0 / self.block_seconds
         chance = threshold(blocks, self._margin, self.between) * self.block_spread
         self.height = max(chance, self._fewest * (promise - self.allowance))
+        self._steepest = min(STEEPEST, self.allowance + self._largest_share * self.height)
 
     @property
     def _margin(self) -> float:
@@ -131,7 +145,7 @@ class Climb:
         if self.sum == 0.0:
             self.onset = block.before or block.first
         self._values.append(block.value)
-        climbed = min(block.value, STEEPEST) - self.allowance
+        climbed = min(block.value, self._steepest) - self.allowance
         self.sum = min(max(0.0, self.sum + climbed), CEILING * self.height)
         if self.sum == 0.0:
             self.onset = None
@@ -153,7 +167,7 @@ class Climb:
         open_value = self.blocks.provisional()
         if open_value is None:
             return False
-        return self.sum + min(open_value, STEEPEST) - self.allowance >= PENDING_SHARE * self.height
+        return self.sum + min(open_value, self._steepest) - self.allowance >= PENDING_SHARE * self.height
 
     @property
     def quiet(self) -> bool:
@@ -168,7 +182,7 @@ class Climb:
         """
         if self.sum < self.height or self.value is None or self.value <= self.allowance:
             return False
-        most, total = min(level, STEEPEST), 0.0
+        most, total = min(level, self._steepest), 0.0
         for value in self._values:
             total = max(0.0, total + min(value, most) - self.allowance)
         return total >= self.height

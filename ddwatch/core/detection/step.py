@@ -69,11 +69,14 @@ class StepDetector:
         self._stated = noise
         self._seen = SeenNoise(noise)
         self._group = group
-        self._fast = Climb(change=FAST_CHANGE, block_seconds=0.0, fewest_blocks=2.0, assumed_seconds=0.15)
+        self._fast = Climb(
+            change=FAST_CHANGE, block_seconds=0.0, fewest_blocks=2.0, largest_share=2.0, assumed_seconds=0.15
+        )
         self._slow = Climb(
             change=SLOW_CHANGE,
             block_seconds=SLOW_BLOCK_SECONDS,
             fewest_blocks=3.0,
+            largest_share=0.67,
             assumed_seconds=SLOW_BLOCK_SECONDS,
         )
         self._phases = Phases()
