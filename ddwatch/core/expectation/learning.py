@@ -5,6 +5,7 @@ fitted from settled cells only, so it changes when a cell settles and never othe
 later cannot teach ddwatch that slow is normal.
 """
 
+from collections import OrderedDict
 from math import exp
 
 import msgspec
@@ -80,6 +81,8 @@ class Learner:
         self._pairs = Pairs()
         self._cells: dict[Bucket, list[Observation]] = {}
         self._settled: set[Bucket] = set()
+        self._passed: OrderedDict[Bucket, int] = OrderedDict()
+        """Samples that each open cell has let pass since it took one."""
         self._windows = Windows(interval)
         self._new_windows = 0
         self._seen = 0
@@ -103,8 +106,9 @@ class Learner:
         self._seen += 1
         self._new_windows += self._windows.see(key, item)
         changed = self._new_windows >= ACCEPT_EVERY and self._redraw_accept()
+        self._pairs.see(key, item)
         where = bucket(item.batch, item.total_context)
-        if where in self._settled:
+        if where in self._settled or not self._next_in_turn(where, self._coupling.sharing(sample)):
             return changed
         cell = self._cells.get(where)
         if cell is None:
@@ -113,11 +117,21 @@ class Learner:
             cell = self._cells[where] = []
         cell.append(item)
         self._taken += 1
-        self._pairs.see(key, item)
         if len(cell) < SETTLING:
             return changed
         self._settled.add(where)
         self._refit()
+        return True
+
+    def _next_in_turn(self, where: Bucket, ranks: int) -> bool:
+        """Whether a cell takes this sample: of ranks that step together, one in so many says all there is to say."""
+        passed = self._passed.pop(where, ranks - 1)
+        if passed + 1 < ranks:
+            self._passed[where] = passed + 1
+            if len(self._passed) > self._most_cells:
+                self._passed.popitem(last=False)
+            return False
+        self._passed[where] = 0
         return True
 
     def _made_room(self) -> bool:
@@ -125,7 +139,8 @@ class Learner:
         waiting = [where for where in self._cells if where not in self._settled]
         if not waiting:
             return False
-        self._taken -= len(self._cells.pop(min(waiting, key=lambda where: len(self._cells[where]))))
+        poorest = min(waiting, key=lambda where: len(self._cells[where]))
+        self._taken -= len(self._cells.pop(poorest))
         return True
 
     def _redraw_accept(self) -> bool:

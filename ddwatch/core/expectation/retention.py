@@ -188,6 +188,15 @@ class Coupling:
             text_class=text_class,
         )
 
+    def sharing(self, sample: Sample) -> int:
+        """How many ranks share this sample's step, itself among them."""
+        if self.coupled is False or sample.dp_rank is None:
+            return 1
+        return sum(
+            engine == sample.engine and sample.at - other.at <= COUPLED_SECONDS and bool(other.batch)
+            for (engine, _), other in self._newest.items()
+        )
+
     def load(self, sample: Sample) -> tuple[int, int]:
         """Batch and total context that this sample's step had to carry."""
         batch, total = sample.batch or 0, sample.total_context_tokens or 0

@@ -52,6 +52,22 @@ def test_a_covered_cell_is_frozen_even_when_nothing_looks_suspicious(service: Wo
     assert (learner.profile.step_time, learner.profile.residuals, learner.profile.evidence) == before
 
 
+def test_ranks_that_step_together_do_not_settle_a_cell_in_a_moment() -> None:
+    learner, apart = Learner(name="learned"), Learner(name="learned", coupled=False)
+    for index in range(120):
+        for rank in range(4):
+            sample = Sample(
+                at=0.05 * index, dp_rank=rank, batch=1, total_context_tokens=2000, step_seconds=0.05 + 1e-5 * index
+            )
+            learner.see(sample, False)
+            if index < 9:
+                apart.see(sample, False)
+        if index == 30:
+            assert learner.coverage().samples == pytest.approx(31, abs=2), "one of four at each step"
+    assert learner.coverage().settled == 1
+    assert apart.coverage().samples == 36
+
+
 def test_under_suspicion_and_from_contaminated_samples_nothing_is_learned(service: World) -> None:
     learner = Learner(name="learned")
     for index in range(100):
