@@ -19,7 +19,7 @@ class Line(NamedTuple):
     tick: float
     """Seconds of traffic seen until here (gaps counted short, never running backwards)."""
     residual: float
-    """ln(step time / expected)."""
+    """ln(step time / expected), less the centre of that load (see `centre.py`)."""
     step_seconds: float
     expected_seconds: float
     batch: float

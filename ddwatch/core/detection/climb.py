@@ -11,7 +11,7 @@ HOURS_BETWEEN = 5000.0
 """Hours of unbroken traffic for each false alarm of one window at most, while the model errs by its whole fit error."""
 SMALLEST_BLOCK_SPREAD = 0.008
 """However many lines a block has: slow swings of a healthy machine do not average out."""
-SMALLEST_FIT_ERROR = 0.005
+SMALLEST_FIT_ERROR = 0.015
 ERROR_MULTIPLE = 3.0
 """A change smaller than this many fit errors cannot be promised."""
 STEEPEST = log(1.35)

@@ -12,7 +12,8 @@ from statistics import median
 from msgspec import Struct
 
 from ddwatch.core.detection.blocks import Line
-from ddwatch.core.detection.climb import Climb
+from ddwatch.core.detection.centre import Centres
+from ddwatch.core.detection.climb import SMALLEST_FIT_ERROR, Climb
 from ddwatch.core.detection.noise import Noise, SeenNoise
 from ddwatch.core.detection.shape import Excess, Shape
 from ddwatch.core.detection.suspicion import SHOWN_SECONDS, Phase, Phases, Suspicion
@@ -81,6 +82,7 @@ class StepDetector:
         )
         self._phases = Phases()
         self._lines: deque[Line] = deque(maxlen=KEPT_LINES)
+        self._centres = Centres()
         self._excess = Excess(model)
         self._tick = 0.0
         self._at: float | None = None
@@ -95,6 +97,7 @@ class StepDetector:
         self._stated = noise
         self._seen.noise = Noise(max(noise.spread, self._seen.noise.spread), max(noise.lag, self._seen.noise.lag))
         self._excess.use(model)
+        self._centres = Centres()
         self._tune(self._fit_error)
 
     def _tune(self, fit_error: float) -> None:
@@ -153,13 +156,15 @@ class StepDetector:
             elif at > self._at:
                 self._tick += min(at - self._at, LONGEST_STEP_OF_TIME)
         self._at = self._last_at = at
-        line = Line(
-            at, self._tick, log(step_seconds / expected_seconds), step_seconds, expected_seconds, batch, total_context
-        )
+        raw = log(step_seconds / expected_seconds)
+        residual = raw - self._centres.at(batch, total_context, max(fit_error, SMALLEST_FIT_ERROR))
+        line = Line(at, self._tick, residual, step_seconds, expected_seconds, batch, total_context)
         self._since_tuned += 1
         # A change that is not suspected yet must not pass for noise.
         still = not self._phases.open and self._fast.sum == 0.0 and self._slow.sum == 0.0
-        measured = still and self._seen.see(line.residual, self._stated)
+        if still:
+            self._centres.see(batch, total_context, raw)
+        measured = still and self._seen.see(residual, self._stated)
         if measured or self._since_tuned >= TUNE_EVERY or fit_error != self._fit_error:
             self._tune(fit_error)
         self._phases.fade(at)

@@ -4,6 +4,7 @@ from math import log
 
 import pytest
 
+from ddwatch.core.detection.climb import SMALLEST_FIT_ERROR
 from ddwatch.core.detection.noise import Noise
 from ddwatch.core.detection.step import STALE_SECONDS
 from ddwatch.core.detection.suspicion import SHOWN_SECONDS
@@ -252,8 +253,8 @@ def test_what_it_states_of_itself() -> None:
     stated = lines.detector.stated()
 
     assert 0.0 < stated.false_alarms_per_day < 0.02
-    assert stated.fit_error == 0.01
-    assert stated.allowance == pytest.approx((0.01 + log(1.15)) / 2.0)
+    assert stated.fit_error == SMALLEST_FIT_ERROR
+    assert stated.allowance == pytest.approx((SMALLEST_FIT_ERROR + log(1.15)) / 2.0)
     assert stated.lines_to_find is not None and stated.lines_to_find <= 12.0
     told = lines.detector.state(lines.at)
     assert told is None
