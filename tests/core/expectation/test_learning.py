@@ -66,6 +66,19 @@ def test_ranks_that_step_together_do_not_settle_a_cell_in_a_moment() -> None:
             assert learner.coverage().samples == pytest.approx(31, abs=2), "one of four at each step"
     assert learner.coverage().settled == 1
     assert apart.coverage().samples == 36
+    small = Learner(name="learned", most_cells=3)
+    for index in range(60):
+        small.see(
+            Sample(
+                at=0.0,
+                dp_rank=index % 2,
+                batch=1,
+                total_context_tokens=int(10 * 1.5 ** (index % 20)),
+                step_seconds=0.05,
+            ),
+            False,
+        )
+    assert small.coverage().open <= 3
 
 
 def test_under_suspicion_and_from_contaminated_samples_nothing_is_learned(service: World) -> None:
