@@ -15,7 +15,10 @@ SMALLEST_FIT_ERROR = 0.015
 ERROR_MULTIPLE = 3.0
 """A change smaller than this many fit errors cannot be promised."""
 STEEPEST = log(1.35)
-"""A block counts as this slow at most."""
+STEEPEST_SPREADS = 4.0
+"""A block counts as this slow at most, or as so many of its spreads above the allowance."""
+SMALLEST_MARGIN = 1.0
+"""Spreads of a block between fit error and allowance at least: in loud traffic a smaller change cannot be promised."""
 PENDING_SHARE = 0.5
 FORGOTTEN_SHARE = 0.25
 KEPT_BLOCKS = 256
@@ -110,14 +113,17 @@ class Climb:
     def tune(self, error: float, noise: Noise) -> None:
         """Sets allowance and threshold for a fit error and the noise of lines."""
         self.error = max(error, SMALLEST_FIT_ERROR)
-        promise = max(self._promise, ERROR_MULTIPLE * self.error)
-        self.allowance = (self.error + promise) / 2.0
         share, self.between = block_noise(noise.lag, self.blocks.typical)
         self.block_spread = max(share * noise.spread, SMALLEST_BLOCK_SPREAD)
+        promise = max(
+            self._promise, ERROR_MULTIPLE * self.error, self.error + SMALLEST_MARGIN * 2.0 * self.block_spread
+        )
+        self.allowance = (self.error + promise) / 2.0
         blocks = HOURS_BETWEEN * 3600.0 / self.block_seconds
         chance = threshold(blocks, self._margin, self.between) * self.block_spread
         self.height = max(chance, self._fewest * (promise - self.allowance))
-        self._steepest = min(STEEPEST, self.allowance + self._largest_share * self.height)
+        steepest = max(STEEPEST, self.allowance + STEEPEST_SPREADS * self.block_spread)
+        self._steepest = min(steepest, self.allowance + self._largest_share * self.height)
 
     @property
     def _margin(self) -> float:

@@ -296,3 +296,14 @@ def test_a_slowdown_that_scatters_wildly_is_found_all_the_same() -> None:
     found = lines.until_firing()
 
     assert found is not None and found <= 15
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_in_loud_traffic_twice_as_slow_is_still_found_soon(seed: int) -> None:
+    lines = Lines(seed=seed, spread=0.13, lag=0.3)
+    lines.play(300)
+    assert "firing" not in lines.phases
+    lines.change(factor(2.0))
+    found = lines.until_firing()
+
+    assert found is not None and found <= 20
