@@ -107,6 +107,8 @@ class Service:
     def __init__(self, process: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
         self._process = process
         self._complaints = complaints
+        self.url = ""
+        """Where it speaks SGLang's HTTP."""
 
     def wait_until_live(self) -> None:
         """Returns once the past of the story is written; raises CommandFailed with its complaint when it never is."""
@@ -115,9 +117,11 @@ class Service:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             if not selector.select(START_SECONDS):
                 raise CommandFailed(f"ddwatch demo: the simulated service was not ready within {START_SECONDS:.0f} s")
-        # It says one word, in one write.
-        said = os.read(self._process.stdout.fileno(), 4096)
-        if said.split() != [LIVE.encode()]:
+        # It says one word and its address, in one write.
+        said = os.read(self._process.stdout.fileno(), 4096).decode("utf-8", "replace").split()
+        if len(said) == 2 and said[0] == LIVE:
+            self.url = said[1]
+        else:
             self._complaints.seek(0)
             text = self._complaints.read().decode("utf-8", "replace").strip()
             reason = text.splitlines()[-1] if text else "it ended without a word"
@@ -156,6 +160,7 @@ def service_for(arguments: argparse.Namespace, folder: Path) -> Iterator[Service
         *("--log", str(folder / LOG)),
         *("--speed", str(arguments.speed)),
         *("--interval", str(arguments.interval)),
+        *("--port", "0"),
         *("--until-pid", str(os.getpid())),
         *("--hold", "--remove"),
     ]
@@ -181,7 +186,7 @@ def stage(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
 
     with private_folder() as folder, service_for(arguments, folder) as service:
         service.wait_until_live()
-        words = ("--simulated", "--time-scale", str(arguments.speed))
+        words = ("--simulated", "--time-scale", str(arguments.speed), "--sglang-url", service.url)
         with sidecar_for(str(folder / LOG), more=words) as child:
             service.go()
             yield child

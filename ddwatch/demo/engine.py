@@ -6,21 +6,18 @@ and after prefill; `#running-req` and `#token` are sampled at the end of the win
 """
 
 import heapq
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from random import Random
-from typing import NamedTuple
+from typing import Protocol
 
 from msgspec import Struct
 
-from ddwatch.demo.log_writer import LogWriter
+from ddwatch.demo.log_writer import LogWriter, usual_arguments
 from ddwatch.demo.physics import BLOCK_SIZE, Noise, prefill_seconds, step_seconds
+from ddwatch.demo.rank import Rank, RankLoad
 from ddwatch.demo.requests import Act, Boot, Conversation, Request, Shutdown, Silence, Users, asked, greeting, turned
 
-CHUNK_TOKENS = 8192
-"""Tokens that one prefill pass of a rank computes at most (`chunked_prefill_size`)."""
-MAX_RUNNING = 32
 SCRAPE_SECONDS = 15.0
 """Somebody reads /metrics this often; the access lines are the usual noise of a log."""
 
@@ -41,71 +38,17 @@ class Step(Struct, frozen=True, kw_only=True):
     accepted: tuple[int, ...]
 
 
-class Chunk(NamedTuple):
-    """The part of one request that a prefill pass computes."""
+class Outside(Protocol):
+    """The world around a service that is being watched: its time, and those who ask over its port."""
 
-    request: Request
-    before: int
-    new: int
-    cached: int
-    left: int
+    def reach(self, simulation: "Simulation") -> None:
+        """Returns once the simulation's present has come for the world as well."""
 
+    def idle(self, simulation: "Simulation", until: float) -> float:
+        """Lets time pass while nothing runs; returns the moment reached, `until` at most."""
 
-class Rank:
-    """One data-parallel rank: its queue, its batch and the counters behind its log lines."""
-
-    def __init__(self, number: int, pool_tokens: int, at: float) -> None:
-        self.number = number
-        self.pool_tokens = pool_tokens
-        self.waiting: deque[Request] = deque()
-        self.running: list[Request] = []
-        self.generated = 0
-        self.accepted = 0
-        self.request_steps = 0
-        self.steps = 0
-        self.last_decode_line = at
-        self.last_prefill_line = at
-        self.token_ratio = 0.4
-        self.verified = False
-
-    @property
-    def used_tokens(self) -> int:
-        """KV pool in use by requests that run or are being prefilled."""
-        return sum(request.prefilled for request in self.waiting) + sum(request.context for request in self.running)
-
-    @property
-    def usage(self) -> float:
-        """Share of the pool in use."""
-        return self.used_tokens / self.pool_tokens
-
-    def _fits(self, request: Request, beside: int) -> bool:
-        """Whether a queued request may be prefilled now, with so many more already chosen."""
-        if request.prefilled:
-            return True
-        reserve = sum((r.completion_tokens - r.output) * self.token_ratio for r in self.running)
-        need = request.goal + self.token_ratio * (request.completion_tokens - request.output)
-        room = self.used_tokens + reserve + need <= self.pool_tokens
-        alone = not self.running and not beside
-        return len(self.running) + beside < MAX_RUNNING and (room or alone)
-
-    def admissible(self) -> bool:
-        """Whether the head of the queue may be prefilled now."""
-        return bool(self.waiting) and self._fits(self.waiting[0], 0)
-
-    def chunks(self) -> list[Chunk]:
-        """What the next prefill pass computes: whole requests from the head of the queue, the last one in part."""
-        chosen: list[Chunk] = []
-        budget = CHUNK_TOKENS
-        for request in self.waiting:
-            if budget == 0 or not self._fits(request, len(chosen)):
-                break
-            cached = request.cached_tokens if request.prefilled == 0 and request.output == 0 else 0
-            before = request.prefilled + cached
-            new = min(budget, request.goal - before)
-            request.prefilled = before + new
-            budget -= new
-            chosen.append(Chunk(request, before, new, cached, request.goal - request.prefilled))
-        return chosen
+    def asked(self) -> list[Request]:
+        """Requests that came in since the last call."""
 
 
 class Simulation:
@@ -120,12 +63,16 @@ class Simulation:
         ranks: int = 1,
         interval: int = 1,
         pool_tokens: int = 262144,
+        bonus_twice: bool = False,
         observe: Callable[[Step], None] | None = None,
+        outside: Outside | None = None,
     ) -> None:
         self._writer = writer
         self._interval = interval
         self._pool_tokens = pool_tokens
+        self._bonus_twice = bonus_twice
         self._observe = observe
+        self._outside = outside
         self._accepts = Random(f"{seed}:accepts")
         self._traffic = Random(f"{seed}:traffic")
         self._noise = Noise(Random(f"{seed}:noise"))
@@ -136,6 +83,20 @@ class Simulation:
         self._next_scrape = start + SCRAPE_SECONDS
         self._out: list[tuple[float, str]] = []
         self._done: Callable[[Request], None] = lambda request: None
+        self._turn = 0
+        self.serving = False
+        """Whether its port answers: between the end of loading and the shutdown."""
+        self.arguments: Mapping[str, object] = {}
+        """Server arguments of the present process."""
+
+    @property
+    def at(self) -> float:
+        """Its present, seconds since the epoch."""
+        return self._at
+
+    def loads(self) -> tuple[RankLoad, ...]:
+        """What each rank tells of itself now."""
+        return tuple(rank.load() for rank in self._ranks)
 
     def play(self, acts: Iterable[Act]) -> Iterator[tuple[float, str]]:
         """The log of these acts; endless when `acts` is."""
@@ -150,7 +111,10 @@ class Simulation:
                 case Silence():
                     yield from self._until(self._at + act.seconds)
                 case Shutdown():
+                    self.serving = False
                     self._drop()
+                    if self._outside is not None:
+                        self._outside.reach(self)
                     self._out += self._writer.shutdown(self._at)
                     self._at += 2.0
                     yield from self._flush()
@@ -170,12 +134,14 @@ class Simulation:
 
     def _boot(self, act: Boot) -> Iterator[tuple[float, str]]:
         changes = {"decode_log_interval": self._interval, **act.arguments}
+        self.arguments = {**usual_arguments(), "dp_size": len(self._ranks), **changes}
         self._out += self._writer.boot(self._at, act.seconds, self._pool_tokens, changes)
         # A new process counts from zero, and its first window begins when its scheduler does.
         born = self._at + 0.97 * act.seconds
         self._ranks = [Rank(rank.number, rank.pool_tokens, born) for rank in self._ranks]
         self._at += act.seconds
         self._next_scrape = self._at + SCRAPE_SECONDS
+        self.serving = True
         self._out.append((self._at, self._writer.access(self._at, "127.0.0.1:44408", "GET /model_info")))
         for number in range(len(self._ranks)):
             self._arrive(self._at, greeting(self._traffic), number)
@@ -223,6 +189,13 @@ class Simulation:
 
     def _advance(self, end: float) -> None:
         """One prefill pass, one step, or a jump to the next thing that happens (at most to `end`)."""
+        if self._outside is not None:
+            self._outside.reach(self)
+            for request in self._outside.asked():
+                self._turn += 1
+                self._arrive(self._at, request, self._turn)
+            for rank in self._ranks:
+                rank.withdraw()
         while self._arrivals and self._arrivals[0][0] <= self._at:
             _, _, request = heapq.heappop(self._arrivals)
             self._ranks[request.user % len(self._ranks)].waiting.append(request)
@@ -232,9 +205,11 @@ class Simulation:
         elif any(rank.running for rank in self._ranks):
             self._step([rank for rank in self._ranks if rank.running])
         else:
-            upcoming = self._arrivals[0][0] if self._arrivals else end
-            self._scrapes(min(upcoming, end))
-            self._at = max(self._at, min(upcoming, end))
+            upcoming = min(self._arrivals[0][0], end) if self._arrivals else end
+            if self._outside is not None and upcoming > self._at:
+                upcoming = self._outside.idle(self, upcoming)
+            self._scrapes(upcoming)
+            self._at = max(self._at, upcoming)
             return
         self._scrapes(self._at)
 
@@ -251,9 +226,13 @@ class Simulation:
             prefill_seconds(sum(chunk.new for chunk in chunks), max(chunk.before for chunk in chunks))
             for _, _, chunks in passes
         )
+        begun = self._at
         self._at += slowest * self._noise.factor()
         for rank, running, chunks in passes:
             new = sum(chunk.new for chunk in chunks)
+            rank.computed_tokens += new
+            rank.cached_tokens += sum(chunk.cached for chunk in chunks)
+            rank.prefill_seconds += self._at - begun
             line = self._writer.prefill(
                 self._at,
                 rank.number,
@@ -277,9 +256,14 @@ class Simulation:
         """The prefill is complete: the first token is there and decoding starts."""
         if request.output == 0:
             request.output = 1
-            client = "127.0.0.1" if request.own else f"10.0.0.{20 + request.user % 200}"
-            path = "POST /generate" if request.own else "POST /v1/chat/completions"
-            self._out.append((self._at, self._writer.access(self._at, f"{client}:{request.port}", path)))
+            if request.told is not None:
+                request.told(self._at, None, 1)
+                if request.finished:
+                    return
+            else:
+                client = "127.0.0.1" if request.own else f"10.0.0.{20 + request.user % 200}"
+                path = "POST /generate" if request.own else "POST /v1/chat/completions"
+                self._out.append((self._at, self._writer.access(self._at, f"{client}:{request.port}", path)))
         # After a retraction the pass has gone over the output as well, which is counted as such from here on.
         request.prefilled = request.prompt_tokens
         rank.running.append(request)
@@ -318,6 +302,7 @@ class Simulation:
         batch = max(len(rank.running) for rank in ranks)
         contexts = [rank.used_tokens for rank in ranks]
         seconds = step_seconds(batch, max(contexts)) * self._noise.factor()
+        begun = self._at
         self._at += seconds
         for rank, context in zip(ranks, contexts, strict=True):
             accepted = [request.text.draw(self._accepts) for request in rank.running]
@@ -334,6 +319,7 @@ class Simulation:
                         accepted=tuple(accepted),
                     )
                 )
+            rank.count(begun, self._at, accepted)
             self._commit(rank, accepted)
 
     def _commit(self, rank: Rank, accepted: list[int]) -> None:
@@ -341,11 +327,12 @@ class Simulation:
         batch = rank.running
         for request, tokens in zip(batch, accepted, strict=True):
             request.output = min(request.output + tokens, request.completion_tokens)
+            if request.told is not None:
+                request.told(self._at, tokens, request.output)
         rank.running = [request for request in batch if not request.finished]
         rank.generated += sum(accepted)
         rank.accepted += sum(accepted)
         rank.request_steps += len(batch)
-        rank.steps += 1
         if not rank.verified:
             rank.verified = True
             drafts = [tokens - 1 for tokens in accepted]
@@ -353,10 +340,15 @@ class Simulation:
         if rank.steps % self._interval == 0:
             self._report(rank, len(batch))
         for request in batch:
-            if request.finished:
+            if request.finished and request.told is None:
                 self._done(request)
 
     def _report(self, rank: Rank, running: int) -> None:
+        if self._bonus_twice:
+            # The old fault of overlap scheduling: the bonus token counts twice, here and in the rate below.
+            rank.accepted += rank.request_steps
+            rank.generated += rank.request_steps
+        rank.throughput = rank.generated / (self._at - rank.last_decode_line)
         line = self._writer.decode(
             self._at,
             rank.number,
@@ -364,7 +356,7 @@ class Simulation:
             tokens=rank.used_tokens,
             usage=rank.usage,
             accept_length=rank.accepted / rank.request_steps,
-            throughput=rank.generated / (self._at - rank.last_decode_line),
+            throughput=rank.throughput,
             queued=len(rank.waiting),
         )
         self._out.append((self._at, line))

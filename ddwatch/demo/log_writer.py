@@ -130,9 +130,9 @@ class LogWriter:
             f"#new_tokens_gained: {gained}, #new_token_ratio: {before:.4f} -> {after:.4f}",
         )
 
-    def access(self, at: float, client: str, request: str) -> str:
+    def access(self, at: float, client: str, request: str, status: str = "200 OK") -> str:
         """A uvicorn access line."""
-        return self.plain(at, f'INFO:     {client} - "{request} HTTP/1.1" 200 OK')
+        return self.plain(at, f'INFO:     {client} - "{request} HTTP/1.1" {status}')
 
     def first_verify(self, at: float, rank: int, drafts: list[int]) -> str:
         """What a DDTree worker prints once, after its first verify: drafts accepted, without the bonus token."""

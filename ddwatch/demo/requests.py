@@ -1,5 +1,6 @@
 """What the simulated service is asked for: requests, and the users whose patience and texts shape the traffic."""
 
+from collections.abc import Callable
 from random import Random
 
 from msgspec import Struct
@@ -27,6 +28,11 @@ class Request(Struct):
     """Prompt tokens computed or found in the cache so far."""
     output: int = 0
     """Tokens generated so far, the one of the prefill included."""
+    told: Callable[[float, int | None, int], None] | None = None
+    """For a request that came in over the port: hears when a pass of it ends, how many tokens the step committed
+    (None for the prefill) and its output so far."""
+    withdrawn: bool = False
+    """True once its client has gone."""
 
     @property
     def context(self) -> int:

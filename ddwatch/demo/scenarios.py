@@ -6,7 +6,7 @@ from itertools import chain, cycle
 
 from msgspec import Struct
 
-from ddwatch.demo.engine import Simulation, Step
+from ddwatch.demo.engine import Outside, Simulation, Step
 from ddwatch.demo.log_writer import LogWriter
 from ddwatch.demo.physics import CODE, PREDICTABLE, REASONING
 from ddwatch.demo.requests import Act, Boot, Conversation, Shutdown, Silence, Turn, Users
@@ -31,6 +31,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """Seconds of the story that already lie in the past when the demo opens, so that its plots are full."""
     ranks: int = 1
     pool_tokens: int = 262144
+    bonus_twice: bool = False
+    """Whether the log counts the bonus token twice; the decode moments never do."""
 
 
 REMEMBERED = Users(seconds=170, prompt=(1900, 2100), completion=(350, 650), think=(0.4, 1.2), texts=(PREDICTABLE,))
@@ -133,6 +135,21 @@ SCENARIOS: tuple[Scenario, ...] = (
         lead=LOAD_SECONDS + 200,
         pool_tokens=8192,
     ),
+    Scenario(
+        name="server",
+        story="an idle service with both parsers that waits for requests on its port, for check and calibrate",
+        opening=(Boot(seconds=LOAD_SECONDS, arguments=PARSERS),),
+        rest=(Silence(3600),),
+        lead=LOAD_SECONDS + 60,
+    ),
+    Scenario(
+        name="two-witnesses",
+        story="an old fault: the log counts the bonus token twice, /v1/loads counts it once",
+        opening=(Boot(seconds=LOAD_SECONDS),),
+        rest=(Users(seconds=600, count=2, texts=(REASONING,), prompt=(200, 900), completion=(600, 1500)),),
+        lead=LOAD_SECONDS + 120,
+        bonus_twice=True,
+    ),
 )
 
 
@@ -142,6 +159,35 @@ def scenario(name: str) -> Scenario:
         if story.name == name:
             return story
     raise KeyError(name)
+
+
+def simulation(
+    story: Scenario,
+    seed: int,
+    start: float,
+    *,
+    interval: int = 1,
+    zone: tzinfo | None = timezone.utc,
+    observe: Callable[[Step], None] | None = None,
+    outside: Outside | None = None,
+) -> Simulation:
+    """The service of a scenario, before its first act (see `lines`)."""
+    return Simulation(
+        LogWriter(zone, dp=story.ranks),
+        seed=f"{story.name}:{seed}",
+        start=start,
+        ranks=story.ranks,
+        interval=interval,
+        pool_tokens=story.pool_tokens,
+        bonus_twice=story.bonus_twice,
+        observe=observe,
+        outside=outside,
+    )
+
+
+def acts(story: Scenario) -> Iterator[Act]:
+    """Everything that happens in a story, endless."""
+    return chain(story.opening, cycle(story.rest))
 
 
 def lines(
@@ -157,16 +203,8 @@ def lines(
 
     `zone` is the zone of its stamps, None the one of this machine. The same arguments give the same lines.
     """
-    simulation = Simulation(
-        LogWriter(zone, dp=story.ranks),
-        seed=f"{story.name}:{seed}",
-        start=start,
-        ranks=story.ranks,
-        interval=interval,
-        pool_tokens=story.pool_tokens,
-        observe=observe,
-    )
-    return simulation.play(chain(story.opening, cycle(story.rest)))
+    told = simulation(story, seed, start, interval=interval, zone=zone, observe=observe)
+    return told.play(acts(story))
 
 
 def generate(

@@ -1,8 +1,9 @@
-"""The simulated service as a process of its own: writes its log at the pace of the wall clock.
+"""The simulated service as a process of its own: writes its log at the pace of the wall clock, answers on its port.
 
 `python -m ddwatch.demo.service --scenario steady --seed 1 --log PATH` first writes the part of the story that
 already lies in the past, says `live` on stdout, and then goes on line by line until it is told to end. With
-`--hold` it first waits for a line on stdin, so that a watcher can take its place before time moves.
+`--hold` it first waits for a line on stdin, so that a watcher can take its place before time moves. With `--port` it
+speaks SGLang's HTTP on that port of loopback and says `live http://127.0.0.1:PORT`.
 """
 
 import argparse
@@ -12,32 +13,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ddwatch.core.exits import Exit
-from ddwatch.demo.scenarios import SCENARIOS, lines, scenario
+from ddwatch.demo.log_writer import LogWriter
+from ddwatch.demo.scenarios import SCENARIOS, acts, scenario, simulation
+from ddwatch.demo.stage import WATCH_SECONDS, Stage, View, alive
 
-WATCH_SECONDS = 0.5
-"""How often it looks whether the process that it lives for is still there."""
-GROUP_SECONDS = 0.02
-"""Lines due within this much wall time are written at once, as a busy server's buffered output would be."""
 LIVE = "live"
-"""Printed on stdout once the past is written."""
-
-
-class Pace:
-    """Turns simulated time into wall time: `speed` simulated seconds pass in one second of `clock`."""
-
-    def __init__(self, simulated: float, wall: float, speed: float) -> None:
-        self._simulated = simulated
-        self._wall = wall
-        self._speed = speed
-
-    def due(self, at: float) -> float:
-        """When, on the wall clock, the simulated moment `at` comes."""
-        return self._wall + (at - self._simulated) / self._speed
+"""Printed on stdout once the past is written, with the address of the port behind it where there is one."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenario", required=True, choices=[story.name for story in SCENARIOS])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, required=True, help="file to append to")
+    parser.add_argument("--port", type=int, help="port of loopback that speaks SGLang's HTTP; 0 lets the system choose")
+    parser.add_argument("--key", help="the key that the port asks for")
     parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per second")
     parser.add_argument("--interval", type=int, default=1, help="decode steps per decode line")
     parser.add_argument("--lead", type=float, help="seconds of the story that already lie in the past")
@@ -55,29 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until-pid", type=int, help="end when this process ends")
 
 
-def alive(pid: int) -> bool:
-    """Whether a process of this number exists."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def wait_until(moment: float, stop: threading.Event, until_pid: int | None) -> bool:
-    """Waits for a moment of the monotonic clock; False when the service shall end before."""
-    while not stop.is_set():
-        if until_pid is not None and not alive(until_pid):
-            return False
-        left = moment - time.monotonic()
-        if left <= 0:
-            return True
-        stop.wait(min(left, WATCH_SECONDS))
-    return False
-
-
 def held(stop: threading.Event, until_pid: int | None) -> None:
     """Waits for a line on stdin, its end, or the end of the service."""
     while not stop.is_set() and (until_pid is None or alive(until_pid)):
@@ -85,45 +49,46 @@ def held(stop: threading.Event, until_pid: int | None) -> None:
             return
 
 
-def write(log: int, batch: list[str]) -> None:
-    """Appends whole lines; a short write (a full disk) raises OSError sooner or later."""
-    data = memoryview("".join(f"{line}\n" for line in batch).encode())
-    while data:
-        data = data[os.write(log, data) :]
+def run(arguments: argparse.Namespace, log: int, stop: threading.Event) -> None:
+    """Plays the story; raises OSError when the log cannot be written or the port not be opened."""
+    story = scenario(arguments.scenario)
+    lead = story.lead if arguments.lead is None else arguments.lead
+    live_from = time.time()
 
+    with ExitStack() as stack:
+        address = ""
 
-def play(
-    story: Iterator[tuple[float, str]],
-    log: int,
-    *,
-    live_from: float,
-    speed: float,
-    stop: threading.Event,
-    until_pid: int | None,
-    hold: bool,
-) -> None:
-    """Writes the lines up to `live_from` at once and the others when they are due."""
-    batch: list[str] = []
-    at, line = next(story)
-    while at <= live_from and not stop.is_set():
-        batch.append(line)
-        if len(batch) >= 500:
-            write(log, batch)
-            batch.clear()
-        at, line = next(story)
-    write(log, batch)
-    sys.stdout.write(f"{LIVE}\n")
-    sys.stdout.flush()
-    if hold:
-        held(stop, until_pid)
-    pace = Pace(live_from, time.monotonic(), speed)
-    while wait_until(pace.due(at), stop, until_pid):
-        now = time.monotonic()
-        batch = []
-        while pace.due(at) <= now + GROUP_SECONDS and len(batch) < 5000:
-            batch.append(line)
-            at, line = next(story)
-        write(log, batch)
+        def go_live() -> None:
+            stage.see(service)
+            sys.stdout.write(f"{LIVE} {address}".rstrip() + "\n")
+            sys.stdout.flush()
+            if arguments.hold:
+                held(stop, arguments.until_pid)
+
+        def changed(view: View) -> None:
+            if port is not None:
+                port.serve(view.serving)
+
+        stage = Stage(
+            log,
+            LogWriter(None, dp=story.ranks),
+            live_from=live_from,
+            speed=arguments.speed,
+            stop=stop,
+            until_pid=arguments.until_pid,
+            go_live=go_live,
+            changed=changed,
+        )
+        port = None
+        if arguments.port is not None:
+            from ddwatch.demo.port import Port
+
+            port = stack.enter_context(Port(stage, arguments.port, arguments.key))
+            address = port.url
+        service = simulation(
+            story, arguments.seed, live_from - lead, interval=arguments.interval, zone=None, outside=stage
+        )
+        stage.play(service.play(acts(story)))
 
 
 def main(words: list[str] | None = None) -> int:
@@ -136,25 +101,13 @@ def main(words: list[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    story = scenario(arguments.scenario)
-    lead = story.lead if arguments.lead is None else arguments.lead
-    live_from = time.time()
-    told = lines(story, arguments.seed, live_from - lead, interval=arguments.interval, zone=None)
     try:
         log = os.open(arguments.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         sys.stderr.write(f"ddwatch demo: cannot write the simulated log {arguments.log}: {error.strerror}\n")
         return Exit.INPUT
     try:
-        play(
-            told,
-            log,
-            live_from=live_from,
-            speed=arguments.speed,
-            stop=stop,
-            until_pid=arguments.until_pid,
-            hold=arguments.hold,
-        )
+        run(arguments, log, stop)
     except OSError as error:
         sys.stderr.write(f"ddwatch demo: the simulated service stopped: {error.strerror}\n")
         return Exit.INPUT

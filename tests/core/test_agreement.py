@@ -42,3 +42,27 @@ def test_contaminated_lines_and_stretches_are_not_compared() -> None:
 def test_absent_values_are_not_compared() -> None:
     assert stretches(line(None, None), line()) == [None] * COMPARISONS
     assert stretches(line(0.09), line(None, 3.0)) == [None] * COMPARISONS
+
+
+def test_short_readings_are_compared_over_longer_stretches() -> None:
+    """The moments lag fifteen steps behind the lines, so a single short reading differs by chance."""
+    agreement = Agreement()
+    told = []
+    for number in range(200):
+        for _ in range(5):
+            agreement.line(Sample(at=0.0, batch=2, step_seconds=0.03, accept_length=3.0 + (-1) ** number))
+        moments = Sample(at=0.0, batch=2, step_seconds=0.03, accept_length=3.0 - (-1) ** number, steps=25)
+        told.append(agreement.moments(moments))
+    assert told == [None] * 200
+
+
+def test_a_larger_batch_weighs_more_in_the_accept_length() -> None:
+    agreement = Agreement()
+    told = []
+    for _ in range(COMPARISONS):
+        for batch, accept in ((1, 2.0), (1, 2.0), (4, 4.0)):
+            agreement.line(Sample(at=0.0, batch=batch, step_seconds=0.03, accept_length=accept))
+        told.append(
+            agreement.moments(Sample(at=0.0, mean_batch=2.0, step_seconds=0.03, accept_length=10 / 3, steps=150))
+        )
+    assert told == [None] * COMPARISONS

@@ -94,7 +94,7 @@ def test_a_restart_seen_by_the_port_breaks_the_line() -> None:
 def test_witnesses_that_differ_are_an_event() -> None:
     port = Port()
     monitor = watched(port.read(0.0))
-    for round_ in range(1, 12):
+    for round_ in range(1, 30):
         for i in range(5):
             monitor.accept(decode(2.0 * round_ - 1.5 + i * 0.2, step=0.030, tokens=1000 + 10 * round_ + i))
         port.ran(40, 0.050)

@@ -75,7 +75,8 @@ def test_every_line_is_read_by_the_grammar(name: str) -> None:
     prefill_lines = sum("Prefill batch" in line for _, line in lines)
     assert sum(isinstance(record, DecodeBatch) for record in records) == decode_lines == len(list(decodes(lines)))
     assert sum(isinstance(record, PrefillBatch) for record in records) == prefill_lines > 0
-    assert decode_lines > 300
+    # Nobody asks the idle server but itself.
+    assert decode_lines > (0 if name == "server" else 300)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,6 +1,5 @@
 """The simulated service as a process: its past at once, its present at the stated pace, and an orderly end."""
 
-import os
 import re
 import signal
 import subprocess
@@ -14,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ddwatch.core.exits import Exit
-from ddwatch.demo.service import LIVE, Pace, main, wait_until
+from ddwatch.demo.service import LIVE, main
+from ddwatch.demo.stage import Pace
 
 DEADLINE = 30.0
 
@@ -122,10 +122,3 @@ def test_pace_turns_the_story_into_wall_time() -> None:
     pace = Pace(1000.0, 50.0, 10.0)
     assert pace.due(1000.0) == 50.0
     assert pace.due(1100.0) == 60.0
-
-
-def test_waiting_ends_when_told_to() -> None:
-    stop = threading.Event()
-    assert wait_until(time.monotonic() - 1, stop, os.getpid())
-    stop.set()
-    assert not wait_until(time.monotonic() + 60, stop, None)
