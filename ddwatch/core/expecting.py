@@ -4,12 +4,13 @@ Precedence: a profile that was given and is this service's, then what has been l
 built-in profile of the same identity. A profile of another identity is never used, and said aloud.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
 from ddwatch.core.expectation.accept import OVERALL
-from ddwatch.core.expectation.factors import Factors, Load, factor_split
+from ddwatch.core.expectation.factors import Factors, Load, Split, factor_split, split_unexplained
 from ddwatch.core.expectation.identity import Identity, identity_of, judged_of, key_of
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expectation.predict import expected_now
@@ -28,6 +29,12 @@ from ddwatch.core.snapshot import (
 CURVE_POINTS = 24
 CURVE_REACH = 1.5
 """The curve is drawn this far beyond the larger of the evidence and the present context."""
+SPLIT_SECONDS = 1.0
+"""Least time between two samples that tell an offset from a slope."""
+SPLIT_KEPT = 300
+SPLIT_WINDOW_SECONDS = 300.0
+SPLIT_AGE_SECONDS = 5.0
+"""How long one answer stands."""
 ONE_TOKEN = 1.0
 """Tokens per step and request where the service does not speculate and prints no accept length."""
 
@@ -73,6 +80,8 @@ class Expecting:
         self._learner = Learner(name="unnamed")
         self._coupled: bool | None = None
         self._graph_sizes: tuple[int, ...] = ()
+        self._recent: deque[Sample] = deque(maxlen=SPLIT_KEPT)
+        self._split: tuple[float, Profile, Split | None] | None = None
         self.refused: tuple[str, ...] = ()
         """Why the given profile is not used, in words."""
 
@@ -97,6 +106,7 @@ class Expecting:
         self._coupled = coupled if isinstance(coupled, bool) else None
         if identity == self._identity:
             return False
+        self.interrupt()
         self._identity = identity
         self.refused = ()
         if self._given is not None:
@@ -122,7 +132,25 @@ class Expecting:
 
     def see(self, sample: Sample, *, suspicious: bool) -> bool:
         """Takes a sample to learn from; True when what has been learned should be saved."""
+        if sample.clean and (not self._recent or sample.at - self._recent[-1].at >= SPLIT_SECONDS):
+            self._recent.append(sample)
         return self._learner.see(sample, suspicious)
+
+    def interrupt(self) -> None:
+        """A restart: what was measured before says nothing about how steps differ from the model now."""
+        self._recent.clear()
+        self._split = None
+
+    def split_at(self, now: float, profile: Profile | None) -> Split | None:
+        """How the steps of the last minutes differ from the model, offset and slope; worked out now and then only."""
+        if profile is None:
+            return None
+        known = self._split
+        if known is None or known[1] is not profile or now - known[0] >= SPLIT_AGE_SECONDS:
+            while self._recent and self._recent[0].at < now - SPLIT_WINDOW_SECONDS:
+                self._recent.popleft()
+            known = self._split = (now, profile, split_unexplained(profile, tuple(self._recent)))
+        return known[2]
 
     def profiles(self) -> list[Profile]:
         """The profiles that may speak for this service, in order of precedence."""
@@ -275,8 +303,14 @@ def reference_view(profile: Profile | None) -> ReferenceView | None:
     )
 
 
-def factor_view(profile: Profile | None, now: Now) -> FactorView | None:
-    """Measured over reference at this instant, split; None without a reference or without a reading."""
+def factor_view(profile: Profile | None, now: Now, split: Split | None = None) -> FactorView | None:
+    """Measured over reference at this instant, split; None without a reference or without a reading.
+
+    Args:
+        profile: the model.
+        now: the reading.
+        split: how recent steps differ from the model, where enough contexts were seen to tell.
+    """
     if profile is None or not profile.references:
         return None
     if now.throughput is None or not now.batch or now.context_tokens is None:
@@ -287,7 +321,7 @@ def factor_view(profile: Profile | None, now: Now) -> FactorView | None:
         end_context=now.context_tokens,
         accept_length=now.accept_length,
     )
-    factors: Factors = factor_split(profile, profile.references[0], load, now.throughput)
+    factors: Factors = factor_split(profile, profile.references[0], load, now.throughput, split=split)
     return FactorView(
         accept_length=factors.accept_length,
         context=factors.context,

@@ -1,15 +1,16 @@
 """Folds records into one immutable snapshot: the same code behind the live sidecar and every replay."""
 
 from collections import deque
-from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from ddwatch.core.agreement import Disagreement
 from ddwatch.core.expectation.learning import Learner
-from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_view
+from ddwatch.core.expecting import Expecting
+from ddwatch.core.gpus.book import GpuBook
+from ddwatch.core.hardware import GpuReading, HostReading
 from ddwatch.core.history import EventLog, Ring
-from ddwatch.core.hysteresis import Hysteresis
+from ddwatch.core.judging import Judging
 from ddwatch.core.lifecycle import Lifecycle
 from ddwatch.core.moments import Moments
 from ddwatch.core.positions import Positions, RankKey, speaks_for_itself
@@ -35,7 +36,6 @@ from ddwatch.core.rules import verdicts
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.seconds import Seconds
 from ddwatch.core.snapshot import (
-    Expected,
     History,
     Sample,
     SelfView,
@@ -47,10 +47,6 @@ from ddwatch.core.source_book import SourceBook
 from ddwatch.core.tallies import Count, Tallies
 
 DISAGREEMENT_SECONDS = 600.0
-EDGE_SECONDS = 5.0
-"""How long a load must lie within the evidence, or outside it, before the verdict follows."""
-HELD_SECONDS = 30.0
-"""A comparison with the model stands this long when no further sample comes."""
 DRAIN_SAMPLES = 4096
 """Samples that wait for whoever drains them; older ones are gone."""
 LOG = "log"
@@ -89,15 +85,13 @@ class Monitor:
         self._ring = Ring()
         self._fresh: deque[Sample] = deque(maxlen=DRAIN_SAMPLES)
         self._events = EventLog(self._ring)
-        self._lifecycle = Lifecycle(self._events)
+        self._gpus = GpuBook(self._events)
+        self._lifecycle = Lifecycle(self._events, self._gpus.xid)
         self._positions = Positions()
         self._ranks = LiveRanks()
         self._seconds = Seconds(self._ring)
         self._moments = Moments()
-        self._expecting = expecting if expecting is not None else Expecting()
-        self._clean_ratio_at: float | None = None
-        self._judgeable = Hysteresis(EDGE_SECONDS)
-        self._unsaved = False
+        self._judging = Judging(expecting if expecting is not None else Expecting(), self._events, started_at)
         self._engine: str | None = None
         self._count = Count()
         self._sources = SourceBook(self._events, self._count)
@@ -106,8 +100,6 @@ class Monitor:
         self._traffic_at: float | None = None
         self._stamped = True
         self._verdict: Verdict | None = None
-        self._judged = self._expecting.judge(())
-        self._held = (started_at, self._judged)
 
     def accept(self, record: Record, source: str = LOG) -> None:
         """Takes the next record of a source; records of one source come in order."""
@@ -135,6 +127,9 @@ class Monitor:
             case GpuNames(at=at, names=names):
                 self._lifecycle.gpus(names)
                 self._identify(at)
+            case GpuReading() | HostReading():
+                self._gpus.see(record)
+                self._sources.answered(record.source, record.at)
             case SelfReading():
                 self._watch = SelfView(cpu_ratio=record.cpu_ratio, resident_bytes=record.resident_bytes)
             case _:
@@ -147,7 +142,7 @@ class Monitor:
     def at(self, now: float) -> Snapshot:
         """The snapshot at a time that is not earlier than the last one asked for."""
         held = self.verdicts(now)
-        reading, judged = self._ranks.reading(now), self._judged
+        reading, judging = self._ranks.reading(now), self._judging
         return Snapshot(
             seq=self._ring.seq,
             at=now,
@@ -158,23 +153,25 @@ class Monitor:
             server=self._lifecycle.view,
             now=reading,
             window=self._seconds.window(now),
-            expected=judged.expected,
-            ratio=judged.ratio,
-            model=self._expecting.model(reading, judged),
-            reference=reference_view(judged.profile),
-            factors=factor_view(judged.profile, reading) if not reading.flags else None,
+            expected=judging.newest.expected,
+            ratio=judging.newest.ratio,
+            model=judging.model(reading),
+            reference=judging.reference(),
+            factors=judging.factors(now, reading),
             ranks=self._ranks.views(now),
             verdict=held[0],
             notes=held[1:],
             sources=self._sources.views(),
             unread_examples=tuple(self._sources.examples),
             watch=self._watch,
+            gpus=self._gpus.views(now),
+            host=self._gpus.host(now),
         )
 
     def verdicts(self, now: float) -> tuple[Verdict, ...]:
         """The verdict and the notes beside it; a verdict keeps the `since` that it began with."""
         self._close_second(now)
-        self._compare(now)
+        self._judging.compare(now, self._ranks.busy(now))
         held = verdicts(self._situation(now))
         first = held[0]
         previous = self._verdict
@@ -187,47 +184,18 @@ class Monitor:
 
     def learner(self) -> Learner | None:
         """What has been learned, once after each change that should be saved."""
-        unsaved, self._unsaved = self._unsaved, False
-        return self._expecting.learner if unsaved else None
+        return self._judging.learner()
 
     def relearn(self) -> None:
         """Forgets what was learned of this service and begins anew."""
-        self._unsaved = False
-        self._expecting.relearn()
-
-    def _compare(self, now: float) -> None:
-        """Sets the newest reading beside the model; a contaminated reading has no ratio."""
-        samples = self._ranks.busy(now)
-        judged = self._expecting.judge(samples)
-        if any(sample.flags for sample in samples):
-            judged = replace(judged, ratio=None)
-        if judged.ratio is not None:
-            self._clean_ratio_at = now
-        if samples:
-            self._judgeable.see(now, judged.covered)
-        self._judged = judged
-        if samples and (judged.covered or not self._judgeable.state):
-            self._held = (now, judged)
-
-    def _held_judgement(self, now: float) -> Judged:
-        """The comparison that verdicts are reached from: the last one stands through a short silence."""
-        at, judged = self._held
-        return judged if now - at <= HELD_SECONDS else self._judged
+        self._judging.relearn()
 
     def _learn(self, sample: Sample) -> None:
         suspicious = self._verdict is not None and self._verdict.name not in CALM
-        self._unsaved = self._expecting.see(sample, suspicious=suspicious) or self._unsaved
+        self._judging.learn(sample, suspicious=suspicious)
 
     def _identify(self, at: float) -> None:
-        known = self._expecting.identity
-        refused = self._expecting.refused
-        if not self._expecting.identify(self._lifecycle.view):
-            return
-        if known.model is not None:
-            self._events.add(at, "arguments", "ok", "this is another setup now: it is judged by its own profile")
-        if self._expecting.refused and self._expecting.refused != refused:
-            first = self._expecting.refused[0]
-            self._events.add(at, "arguments", "notice", f"the given profile is of another service: {first}")
+        self._judging.identify(at, self._lifecycle.view)
 
     def history(self, since: int = 0) -> History:
         """Points and events after a sequence number."""
@@ -274,17 +242,14 @@ class Monitor:
             recent_unread=unread,
             lines=self._sources.lines(),
             crash_reason=self._lifecycle.crash_reason,
-            judged=self._held_judgement(now),
-            clean_ratio_at=self._clean_ratio_at,
-            judgeable=self._judgeable.state,
+            judged=self._judging.held(now),
+            clean_ratio_at=self._judging.clean_ratio_at,
+            judgeable=self._judging.judgeable,
         )
 
     def _close_second(self, now: float) -> None:
         if self._seconds.open_until(now):
-            self._seconds.close(self._ranks.carried(now), self._ranks.queued(now), self._expect)
-
-    def _expect(self, samples: Sequence[Sample]) -> Expected | None:
-        return self._expecting.judge(samples).expected
+            self._seconds.close(self._ranks.carried(now), self._ranks.queued(now), self._judging.expected)
 
     def _batch_line(self, at: float) -> None:
         self._sources.head(at, read=True)
@@ -384,8 +349,7 @@ class Monitor:
         self._ranks.clear()
         self._moments.clear()
         self._seconds.mark(at, "gap")
-        self._held = (at, self._expecting.judge(()))
-        self._judgeable.reset()
+        self._judging.interrupt(at)
 
     def _gap(self, record: Gap) -> None:
         self._close_second(record.at)

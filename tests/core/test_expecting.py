@@ -151,6 +151,27 @@ def test_the_factors_multiply_to_measured_over_reference() -> None:
     assert reference_view(None) is None
 
 
+def test_live_steps_tell_a_fixed_offset_from_a_slope() -> None:
+    expecting = Expecting(given=founding())
+    model = founding().step_time
+    for i in range(200):
+        total = 500 + 25 * i
+        expecting.see(sample(total=total, step=model.seconds(1, total) + 0.031, at=float(i)), suspicious=False)
+    profile = founding()
+    split = expecting.split_at(200.0, profile)
+    assert split is not None
+    assert split.offset_seconds == pytest.approx(0.031, abs=0.002)
+    assert expecting.split_at(201.0, profile) is split
+    now = Now(batch=1, context_tokens=3000.0, total_context_tokens=3000, throughput=29.0, accept_length=2.9)
+    factors = factor_view(profile, now, split)
+    assert factors is not None
+    assert factors.unexplained_offset is not None
+    assert factors.unexplained_offset < 0.75
+    expecting.interrupt()
+    assert expecting.split_at(202.0, profile) is None
+    assert expecting.split_at(202.0, None) is None
+
+
 def told(*records: Record, expecting: Expecting, until: float) -> Snapshot:
     monitor = Monitor(started_at=0.0, expecting=expecting)
     for record in records:

@@ -1,0 +1,104 @@
+"""Sets every reading beside the model, and remembers what verdicts may be reached from."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ddwatch.core.expectation.learning import Learner
+from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_view
+from ddwatch.core.history import EventLog
+from ddwatch.core.hysteresis import Hysteresis
+from ddwatch.core.snapshot import Expected, FactorView, ModelView, Now, ReferenceView, Sample, ServerView
+
+EDGE_SECONDS = 5.0
+"""How long a load must lie within the evidence, or outside it, before the verdict follows."""
+HELD_SECONDS = 30.0
+"""A comparison with the model stands this long when no further sample comes."""
+
+
+class Judging:
+    """The comparison side of one watch."""
+
+    def __init__(self, expecting: Expecting, events: EventLog, started_at: float) -> None:
+        self._expecting = expecting
+        self._events = events
+        self._judgeable = Hysteresis(EDGE_SECONDS)
+        self._unsaved = False
+        self.newest = expecting.judge(())
+        """The newest reading beside the model."""
+        self._held = (started_at, self.newest)
+        self.clean_ratio_at: float | None = None
+        """Time of the newest clean reading that could be compared with the model."""
+
+    @property
+    def judgeable(self) -> bool:
+        """Whether the load lies within the evidence, with hysteresis at its edge."""
+        return self._judgeable.state
+
+    def compare(self, now: float, samples: Sequence[Sample]) -> None:
+        """Sets the newest samples of all busy ranks beside the model; a contaminated reading has no ratio."""
+        judged = self._expecting.judge(samples)
+        if any(sample.flags for sample in samples):
+            judged = replace(judged, ratio=None)
+        if judged.ratio is not None:
+            self.clean_ratio_at = now
+        if samples:
+            self._judgeable.see(now, judged.covered)
+        self.newest = judged
+        if samples and (judged.covered or not self._judgeable.state):
+            self._held = (now, judged)
+
+    def held(self, now: float) -> Judged:
+        """The comparison that verdicts are reached from: the last one stands through a short silence."""
+        at, judged = self._held
+        return judged if now - at <= HELD_SECONDS else self.newest
+
+    def expected(self, samples: Sequence[Sample]) -> Expected | None:
+        """What the model holds of samples of one instant."""
+        return self._expecting.judge(samples).expected
+
+    def model(self, reading: Now) -> ModelView | None:
+        """The model in force as it is shown."""
+        return self._expecting.model(reading, self.newest)
+
+    def reference(self) -> ReferenceView | None:
+        """The remembered conditions of the model in force."""
+        return reference_view(self.newest.profile)
+
+    def factors(self, now: float, reading: Now) -> FactorView | None:
+        """Measured over reference, split; None for a contaminated reading."""
+        if reading.flags:
+            return None
+        profile = self.newest.profile
+        return factor_view(profile, reading, self._expecting.split_at(now, profile))
+
+    def learn(self, sample: Sample, *, suspicious: bool) -> None:
+        """Learns from a sample, unless something is suspected."""
+        self._unsaved = self._expecting.see(sample, suspicious=suspicious) or self._unsaved
+
+    def learner(self) -> Learner | None:
+        """What has been learned, once after each change that should be saved."""
+        unsaved, self._unsaved = self._unsaved, False
+        return self._expecting.learner if unsaved else None
+
+    def relearn(self) -> None:
+        """Forgets what was learned of this service and begins anew."""
+        self._unsaved = False
+        self._expecting.relearn()
+
+    def identify(self, at: float, server: ServerView) -> None:
+        """Takes what is known of the service and tells when it is another one, or not the given profile's."""
+        known, refused = self._expecting.identity, self._expecting.refused
+        if not self._expecting.identify(server):
+            return
+        if known.model is not None:
+            self._events.add(at, "arguments", "ok", "this is another setup now: it is judged by its own profile")
+        if self._expecting.refused and self._expecting.refused != refused:
+            first = self._expecting.refused[0]
+            self._events.add(at, "arguments", "notice", f"the given profile is of another service: {first}")
+
+    def interrupt(self, at: float) -> None:
+        """A server started anew: nothing measured before speaks for it."""
+        self._expecting.interrupt()
+        self._held = (at, self._expecting.judge(()))
+        self._judgeable.reset()
