@@ -11,11 +11,15 @@ def judging() -> Judging:
     return Judging(Expecting(given=founding()), EventLog(Ring()), 0.0)
 
 
+def may_judge(side: Judging) -> bool:
+    return side.judgeable
+
+
 def test_a_comparison_stands_through_a_short_silence() -> None:
     side = judging()
     for at in range(10):
         side.compare(float(at), [sample()])
-    assert side.judgeable
+    assert may_judge(side)
     side.compare(12.0, [])
     assert side.newest.expected is None
     assert side.held(12.0).expected is not None
@@ -25,14 +29,14 @@ def test_a_comparison_stands_through_a_short_silence() -> None:
 def test_the_edge_of_the_evidence_is_followed_with_hysteresis() -> None:
     side = judging()
     side.compare(0.0, [sample()])
-    assert not side.judgeable
+    assert not may_judge(side)
     side.compare(EDGE_SECONDS, [sample()])
-    assert side.judgeable
+    assert may_judge(side)
     side.compare(EDGE_SECONDS + 1, [sample(total=60_000)])
-    assert side.judgeable
+    assert may_judge(side)
     assert side.held(EDGE_SECONDS + 1).covered
     side.compare(2 * EDGE_SECONDS + 1, [sample(total=60_000)])
-    assert not side.judgeable
+    assert not may_judge(side)
     side.compare(2 * EDGE_SECONDS + 2, [sample(total=60_000)])
     assert not side.held(2 * EDGE_SECONDS + 2).covered
 
@@ -62,7 +66,7 @@ def test_an_interruption_forgets_at_once() -> None:
     side.compare(0.0, [sample()])
     side.compare(EDGE_SECONDS, [sample()])
     side.interrupt(6.0)
-    assert not side.judgeable
+    assert not may_judge(side)
     assert side.held(6.0).expected is None
 
 
