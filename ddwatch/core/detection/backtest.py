@@ -1,4 +1,4 @@
-"""How the detectors would have done on a recording: changes injected at random clean places, and what they cried anyway.
+"""How the detectors would have done on a recording: changes injected at random clean places, and what fired anyway.
 
 The caller fits the profile on the earlier part and hands in the later one. Everything is seeded: the same recording
 gives the same figures.
