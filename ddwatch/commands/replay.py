@@ -1,4 +1,4 @@
-"""`ddwatch replay LOG`: plays an SGLang log on the screen, or tells its verdicts without one."""
+"""`ddwatch replay LOG|RECORDING`: plays an SGLang log or a recording on the screen, or tells its verdicts."""
 
 import argparse
 import math
@@ -23,6 +23,7 @@ from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.records import DecodeBatch
 from ddwatch.feeds.log_lines import LogLines, open_log, shown
+from ddwatch.feeds.recording import is_recording
 from ddwatch.feeds.replay import Deck, ReplayFeed, last_moment
 
 WAIT_SECONDS = 0.2
@@ -34,7 +35,7 @@ FROM = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d:\d\d(?::\d\d)?)$")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("log", metavar="LOG", help="an SGLang log: a file (also .gz, .zst) or - for stdin")
+    parser.add_argument("log", metavar="LOG|RECORDING", help="a log (also .gz, .zst, -), a recording or its folder")
     parser.add_argument("--speed", type=float, default=10.0, metavar="N", help="times real time (10); 0: flat out")
     parser.add_argument("--headless", action="store_true", help="no screen: print each change of verdict and a summary")
     parser.add_argument("--json", action="store_true", help="with --headless: one JSON object per line")
@@ -88,6 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed("ddwatch replay: --speed is 0 (flat out) or more", Exit.USAGE)
     zone = zone_named(arguments.tz)
     moment = moment_named(arguments.start, zone)
+    if arguments.log != "-" and is_recording(arguments.log):
+        from ddwatch.commands.replay_recording import play
+
+        return play(arguments, zone, moment)
     if arguments.headless:
         with open_log(arguments.log) as lines:
             if arguments.log == "-":

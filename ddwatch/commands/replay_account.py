@@ -11,8 +11,9 @@ from typing import Any
 from ddwatch.core.exits import VERDICT_EXITS, Exit
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.positions import Positions
+from ddwatch.core.recording import VerdictChange, verdict_change
 from ddwatch.core.records import DecodeBatch, LogRecord, Record, Unread
-from ddwatch.core.snapshot import Snapshot, Verdict, VerdictName
+from ddwatch.core.snapshot import Verdict, VerdictName
 from ddwatch.core.wire import iso
 
 SCHEMA = "ddwatch.replay/1"
@@ -46,30 +47,29 @@ class Median:
         return sum(found) / len(found) if found else None
 
 
-def row(snapshot: Snapshot, *, stamped: bool) -> dict[str, Any]:
+def row(change: VerdictChange, *, stamped: bool) -> dict[str, Any]:
     """One change of verdict, keys in the order of DESIGN.md section 7."""
-    now, verdict = snapshot.now, snapshot.verdict
     return {
         "schema": SCHEMA,
-        "at": iso(snapshot.at) if stamped else None,
-        "verdict": verdict.name,
-        "severity": verdict.severity,
-        "ratio": snapshot.ratio,
-        "measured": now.throughput,
-        "expected": snapshot.expected.tokens_per_second if snapshot.expected else None,
-        "accept_length": now.accept_length,
-        "step_seconds": now.step_seconds,
-        "context_tokens": now.context_tokens,
-        "batch": now.batch,
-        "cause": verdict.cause,
-        "evidence": verdict.evidence,
+        "at": iso(change.at) if stamped else None,
+        "verdict": change.verdict.name,
+        "severity": change.verdict.severity,
+        "ratio": change.ratio,
+        "measured": change.measured,
+        "expected": change.expected,
+        "accept_length": change.accept_length,
+        "step_seconds": change.step_seconds,
+        "context_tokens": change.context_tokens,
+        "batch": change.batch,
+        "cause": change.verdict.cause,
+        "evidence": change.verdict.evidence,
     }
 
 
 class Account:
     """Follows one run of a log: changes of verdict as they come, counts for the end."""
 
-    def __init__(self, changed: Callable[[Snapshot], None]) -> None:
+    def __init__(self, changed: Callable[[VerdictChange], None]) -> None:
         self._changed = changed
         self._positions = Positions()
         self._verdict: VerdictName | None = None
@@ -125,7 +125,7 @@ class Account:
         if now >= self.begin and self._verdict != verdict.name:
             self._verdict = verdict.name
             self.verdict_seconds.setdefault(verdict.name, 0.0)
-            self._changed(monitor.at(now))
+            self._changed(verdict_change(monitor.at(now)))
 
     def exit_code(self) -> Exit:
         """The worst of page, notice and fine; unjudged only when nothing else was."""
@@ -160,10 +160,10 @@ class Words:
         self._held: list[str] = []
         self.stamped = True
 
-    def change(self, snapshot: Snapshot) -> None:
+    def change(self, change: VerdictChange) -> None:
         """Tells a change of verdict."""
-        document = row(snapshot, stamped=self.stamped) if self._json else None
-        text = self._text(snapshot) if document is None else json.dumps(document, allow_nan=False)
+        document = row(change, stamped=self.stamped) if self._json else None
+        text = self._text(change) if document is None else json.dumps(document, allow_nan=False)
         if self._open():
             self.flush()
             sys.stdout.write(f"{text}\n")
@@ -175,17 +175,16 @@ class Words:
         sys.stdout.writelines(f"{text}\n" for text in self._held)
         self._held.clear()
 
-    def _text(self, snapshot: Snapshot) -> str:
-        moment = datetime.fromtimestamp(snapshot.at, self._zone).strftime("%Y-%m-%d %H:%M:%S")
+    def _text(self, change: VerdictChange) -> str:
+        moment = datetime.fromtimestamp(change.at, self._zone).strftime("%Y-%m-%d %H:%M:%S")
         when = moment if self.stamped else "time unknown"
-        now = snapshot.now
         figures = [
-            f"{now.throughput:.1f} tok/s" if now.throughput is not None else "",
-            f"accept {now.accept_length:.2f}" if now.accept_length is not None else "",
-            f"step {1000 * now.step_seconds:.1f} ms" if now.step_seconds is not None else "",
+            f"{change.measured:.1f} tok/s" if change.measured is not None else "",
+            f"accept {change.accept_length:.2f}" if change.accept_length is not None else "",
+            f"step {1000 * change.step_seconds:.1f} ms" if change.step_seconds is not None else "",
         ]
         known = ", ".join(figure for figure in figures if figure)
-        return f"{when}  {snapshot.verdict.name:<11}  {snapshot.verdict.sentence}{f' [{known}]' if known else ''}"
+        return f"{when}  {change.verdict.name:<11}  {change.verdict.sentence}{f' [{known}]' if known else ''}"
 
     def end(self, summary: dict[str, Any]) -> None:
         """Tells the summary."""

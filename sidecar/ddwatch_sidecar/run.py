@@ -202,7 +202,7 @@ class Plan:
         for future in opened:
             past = future.result()
             if past is not None:
-                recorder.resume(past.ended_at, monitor.restore(past.history))
+                recorder.resume(past, monitor.restore(past.history))
         return recorder
 
     def _watched(self) -> str:

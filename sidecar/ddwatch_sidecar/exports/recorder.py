@@ -84,6 +84,8 @@ class Recorder:
         self._room = queue_items
         self.dropped = 0
         """Items that were lost because the disk would not take them in time."""
+        self._dropped_told = 0
+        self._behind = False
         self._faults: deque[SourceFault | SourceUp] = deque(maxlen=8)
         self._wake = threading.Event()
         self._ending = False
@@ -107,15 +109,17 @@ class Recorder:
         """Starts the thread, which opens the recording."""
         self._thread.start()
 
-    def resume(self, ended_at: float | None, seq: int) -> None:
+    def resume(self, past: Past, seq: int) -> None:
         """Is told what the recording already holds, so that a log that is read again is not recorded twice.
 
         Args:
-            ended_at: up to when; None for nothing.
+            past: what earlier runs left.
             seq: the newest sequence number of what was restored from it.
         """
-        self._known_until = float("-inf") if ended_at is None else ended_at
+        self._known_until = float("-inf") if past.ended_at is None else past.ended_at
         self._seq = seq
+        if past.mark is not None:
+            self._put([past.mark])
 
     def accepted(self, records: Sequence[Record], now: float, *, estimated: bool = False) -> None:
         """Takes what the monitor has just accepted, and what came of it.
@@ -175,11 +179,26 @@ class Recorder:
                 self._queue.popleft()
                 self.dropped += 1
 
+    @property
+    def waiting(self) -> int:
+        """Items that wait for the disk."""
+        with self._lock:
+            return len(self._queue)
+
     def faults(self) -> list[SourceFault | SourceUp]:
         """What is to be told of the recording since this was last asked."""
         found: list[SourceFault | SourceUp] = []
         while self._faults:
             found.append(self._faults.popleft())
+        if self.dropped > self._dropped_told and self._trouble is None:
+            # Nothing failed and yet the queue ran over: the disk is too slow, or hangs.
+            self._dropped_told = self.dropped
+            sentence = f"the disk does not keep up: {self.dropped} items were not recorded"
+            found.append(SourceFault(at=self._clock(), source=SOURCE, reason=sentence))
+            self._behind = True
+        elif self._behind and not self.waiting:
+            self._behind = False
+            found.append(SourceUp(at=self._clock(), source=SOURCE, detail="records again"))
         return found
 
     def close(self, seconds: float) -> bool:
@@ -286,7 +305,8 @@ class Recorder:
         if self._trouble is None:
             return
         self._trouble = None
-        lost = f"; {self.dropped} items were lost" if self.dropped else ""
+        lost = f"; {self.dropped} items were not recorded" if self.dropped else ""
+        self._dropped_told = self.dropped
         self._tell(f"records again to {file.path.name}{lost}")
         self._faults.append(SourceUp(at=self._clock(), source=SOURCE, detail=f"records again{lost}"))
 

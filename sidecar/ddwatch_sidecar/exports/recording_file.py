@@ -55,8 +55,10 @@ class Past(NamedTuple):
     """Its newest points and events; the last point marks the gap until now."""
     ended_at: float | None
     """When its last word was written; None for a recording that has just begun."""
-    closed: bool
+    closed: bool = True
     """Whether it ended in order, rather than being killed."""
+    mark: Point | None = None
+    """The mark of the gap where it is new."""
 
 
 class RecordingFile:
@@ -139,7 +141,7 @@ class RecordingFile:
         """What earlier runs left of the last stretch of time before now."""
         found = self.database.execute("SELECT ended_us, closed FROM stored_runs ORDER BY run DESC LIMIT 1").fetchone()
         if found is None:
-            return Past(History(), None, closed=True)
+            return Past(History(), None)
         ended, since, until = found[0] / MICRO, micros(now - seconds), micros(now)
         points = [
             point_of(row, 0)
@@ -155,9 +157,11 @@ class RecordingFile:
                 (since, until, RESTORED_EVENTS),
             )
         ]
+        mark: Point | None = None
         if points and points[-1].state != "gap":
-            points.append(Point(seq=0, at=min(now, max(ended, points[-1].at)), state="gap"))
-        return Past(History(points=tuple(points), events=tuple(reversed(events))), ended, closed=bool(found[1]))
+            mark = Point(seq=0, at=min(now, max(ended, points[-1].at)), state="gap")
+            points.append(mark)
+        return Past(History(points=tuple(points), events=tuple(reversed(events))), ended, bool(found[1]), mark)
 
     def begin(self, now: float, watches: str) -> None:
         """Begins a run."""

@@ -89,7 +89,7 @@ class Watch:
         self.recorder.start()
         past = self.recorder.past.result(PATIENCE)
         if past is not None:
-            self.recorder.resume(past.ended_at, self.monitor.restore(past.history))
+            self.recorder.resume(past, self.monitor.restore(past.history))
         return past
 
     def see(self, records: Sequence[Record], *, estimated: bool = False) -> None:
