@@ -1,11 +1,12 @@
 """The life of the watched server as its own lines tell it: start, arguments, ready, trouble, stop."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from ddwatch.core.arguments import UNSET, changes
 from ddwatch.core.durations import in_words
+from ddwatch.core.gpus.xids import meaning
 from ddwatch.core.history import EventLog
 from ddwatch.core.records import (
     Crash,
@@ -55,8 +56,15 @@ def _address(arguments: Arguments) -> str | None:
 class Lifecycle:
     """Folds the server's own announcements into one view, and tells the events."""
 
-    def __init__(self, events: EventLog) -> None:
+    def __init__(self, events: EventLog, fault: Callable[[Xid], None] | None = None) -> None:
+        """Prepares to follow.
+
+        Args:
+            events: where what happens is told.
+            fault: who else is told of the driver's faults.
+        """
         self._events = events
+        self._fault = fault
         self._start: ServerStart | None = None
         self._seen_before = False
         self._crash: Crash | None = None
@@ -262,5 +270,8 @@ class Lifecycle:
         elif record.previous_code is not None:
             text = f"Xid {record.code}{card}, a consequence of Xid {record.previous_code}"
         else:
-            text = f"Xid {record.code}{card}"
+            words = meaning(record.code).words
+            text = f"Xid {record.code}{card}" + (f": {words}" if words else "")
         self._events.incident(f"xid {text}", record.at, "xid", "notice", text, joined=COUNTED_SECONDS)
+        if self._fault is not None:
+            self._fault(record)

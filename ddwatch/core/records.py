@@ -9,6 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ddwatch.core.hardware import GpuReading, HostReading
+
 
 class Rank(Struct, frozen=True):
     """Which engine process spoke, as far as the line's prefix says."""
@@ -357,5 +359,7 @@ Record = (
     | SourceUp
     | LinesSeen
     | SelfReading
+    | GpuReading
+    | HostReading
 )
 """Everything that the monitor accepts."""

@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ddwatch.core.hardware_view import GpuView, HostView
+
 Flag = Literal["first", "idle", "prefill", "batch-changed", "request-ended", "gap", "warming"]
 """Why a sample is contaminated, by its position between other lines, never by its size."""
 
@@ -283,6 +285,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     sources: tuple[SourceView, ...] = ()
     unread_examples: tuple[UnreadExample, ...] = ()
     watch: SelfView = SelfView()
+    gpus: tuple[GpuView, ...] = ()
+    """The cards of the host in the order of their numbers; bounded."""
+    host: HostView | None = None
 
 
 PointState = Literal["data", "idle", "gap"]
@@ -323,6 +328,8 @@ EventKind = Literal[
     "crash",
     "jit",
     "xid",
+    "gpu",
+    "host",
     "gap",
     "rotation",
     "unread",

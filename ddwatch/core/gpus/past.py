@@ -1,0 +1,126 @@
+"""The last readings of one card, bounded: what it did just now, what it did while it was at work, and its trend."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from statistics import median_low
+from typing import NamedTuple
+
+from ddwatch.core.gpus.normal import Normal
+from ddwatch.core.gpus.reasons import BAD
+from ddwatch.core.hardware import GpuCard
+from ddwatch.core.hardware_view import GpuTrend
+
+WINDOW = 10
+"""Readings that a condition is reached from."""
+BUSY = 0.5
+"""Utilisation from which a card is at work."""
+BUSY_READINGS = 5
+"""Readings in a row after which it has been at work long enough for clocks and link to have risen."""
+ENOUGH = 5
+"""Readings under load without which nothing is said about clocks or link."""
+TREND_SECONDS = 5.0
+TREND_POINTS = 24
+LIMIT_CHANGED = 0.05
+"""A power limit that moved by more than this makes another card of it."""
+BREAK_SECONDS = 30.0
+"""After a silence this long the windows begin anew."""
+
+Quantity = Callable[[GpuCard], float | None]
+
+
+class Seen(NamedTuple):
+    """A reading and when it was taken."""
+
+    at: float
+    card: GpuCard
+
+
+class CardPast:
+    """One card."""
+
+    def __init__(self, at: float, card: GpuCard) -> None:
+        self.first = card
+        """The first reading: what had been counted before the watch began."""
+        self.recent: deque[Seen] = deque(maxlen=WINDOW)
+        self.busy: deque[Seen] = deque(maxlen=WINDOW)
+        self.sm_clock = Normal()
+        self.memory_clock = Normal()
+        self._busy_in_a_row = 0
+        self._trend: deque[tuple[int, list[GpuCard]]] = deque(maxlen=TREND_POINTS)
+        self.at = at
+        self.card = card
+        self.see(at, card)
+
+    def see(self, at: float, card: GpuCard) -> None:
+        """Takes the next reading."""
+        if at - self.at > BREAK_SECONDS:
+            self.recent.clear()
+            self.busy.clear()
+            self._busy_in_a_row = 0
+        if card.lost is None and self.first.lost is not None:
+            self.first = card
+        if self._limit_changed(card):
+            self.sm_clock.reset()
+            self.memory_clock.reset()
+        self.at, self.card = at, card
+        self.recent.append(Seen(at, card))
+        busy = card.utilization_ratio is not None and card.utilization_ratio >= BUSY
+        self._busy_in_a_row = self._busy_in_a_row + 1 if busy else 0
+        if self.loaded:
+            self.busy.append(Seen(at, card))
+        bucket = int(at // TREND_SECONDS)
+        if not self._trend or self._trend[-1][0] != bucket:
+            self._trend.append((bucket, []))
+        self._trend[-1][1].append(card)
+
+    @property
+    def loaded(self) -> bool | None:
+        """Whether it has been at work for some seconds; None where utilisation is not reported."""
+        if self.card.lost is not None or self.card.utilization_ratio is None:
+            return None
+        return self._busy_in_a_row >= BUSY_READINGS
+
+    def learn(self) -> None:
+        """Takes the newest reading as normal; call it only while nothing is wrong with the card."""
+        if self.loaded and not (self.card.reasons or 0) & BAD:
+            self.sm_clock.learn(self.card.sm_clock_hertz)
+            self.memory_clock.learn(self.card.memory_clock_hertz)
+
+    def under_load(self, quantity: Quantity) -> float | None:
+        """Median of a quantity over the last readings under load; None without enough of them, or at rest."""
+        if not self.loaded:
+            return None
+        values = [value for seen in self.busy if (value := quantity(seen.card)) is not None]
+        return median_low(values) if len(values) >= ENOUGH else None
+
+    def since(self, holds: Callable[[GpuCard], bool]) -> float:
+        """When a condition began, as far as the window reaches."""
+        seen: Sequence[Seen] = self.busy if self.loaded else self.recent
+        return next((item.at for item in seen if holds(item.card)), self.at)
+
+    def trend(self) -> GpuTrend:
+        """The last minutes in steps; a step without a reading stays empty."""
+        if not self._trend:
+            return GpuTrend(step_seconds=TREND_SECONDS)
+        last = self._trend[-1][0]
+        cards = dict(self._trend)
+        buckets = [cards.get(number, []) for number in range(last - TREND_POINTS + 1, last + 1)]
+        return GpuTrend(
+            step_seconds=TREND_SECONDS,
+            utilization_ratio=_means(buckets, lambda card: card.utilization_ratio, 3),
+            sm_clock_hertz=_means(buckets, lambda card: card.sm_clock_hertz, 0),
+            power_watts=_means(buckets, lambda card: card.power_watts, 1),
+            temperature_celsius=_means(buckets, lambda card: card.temperature_celsius, 1),
+        )
+
+    def _limit_changed(self, card: GpuCard) -> bool:
+        before, after = self.card.power_limit_watts, card.power_limit_watts
+        return before is not None and after is not None and abs(after - before) > LIMIT_CHANGED * before
+
+
+def _means(buckets: Sequence[Sequence[GpuCard]], quantity: Quantity, digits: int) -> tuple[float | None, ...]:
+    found: list[float | None] = []
+    for cards in buckets:
+        values = [value for card in cards if (value := quantity(card)) is not None]
+        found.append(round(sum(values) / len(values), digits) if values else None)
+    return tuple(found)

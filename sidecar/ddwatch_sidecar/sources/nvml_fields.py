@@ -1,0 +1,275 @@
+"""How each value of a card is read with pynvml: every field by itself, so that one that fails is merely absent.
+
+Units come from the NVML reference: clocks in MHz, power in mW, PCIe throughput in KB/s, the counters of clock-event
+reasons in ns.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pynvml as nvml  # type: ignore[import-untyped]
+
+from ddwatch.core.hardware import PROCESSES_AT_MOST, GpuProcess
+
+Handle = Any
+Read = Callable[[Handle], Mapping[str, Any]]
+"""Attributes of a GpuCard, from one call; raises NVMLError."""
+
+
+class Field(NamedTuple):
+    """One or more values that are read together; the first way that the driver knows is used."""
+
+    name: str
+    ways: tuple[Read, ...]
+
+
+MHZ = 1_000_000.0
+UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, -1})
+"""What some drivers put where they know nothing."""
+UNKNOWN_STATE = 32
+LINKS_AT_MOST = 36
+RECOVERY = {
+    0: "none",
+    1: "reset",
+    2: "reboot",
+    3: "drain-p2p",
+    4: "drain-and-reset",
+    5: "recover-imex-domain",
+    6: "bus-reset",
+    7: "reboot",
+}
+MEMORY_TEMPERATURE_ID = 82
+RETIRED_PENDING_ID = 31
+RECOVERY_ACTION_ID = 230
+REASON_IDS = {
+    74: "sw_power_cap",
+    76: "sync_boost",
+    269: "sw_thermal_slowdown",
+    270: "hw_thermal_slowdown",
+    271: "hw_power_brake_slowdown",
+}
+NVLINK_ERROR_IDS = {38: "crc", 52: "replay", 59: "recovery"}
+"""Field ids are written as numbers: older releases of pynvml do not name the newer ones."""
+
+
+def _known(value: int) -> int | None:
+    return None if value in UNKNOWN else value
+
+
+def _positive(value: int) -> int | None:
+    return value if value > 0 and value not in UNKNOWN else None
+
+
+def _scaled(value: int, factor: float) -> float | None:
+    return None if value in UNKNOWN else value * factor
+
+
+def _utilization(handle: Handle) -> Mapping[str, Any]:
+    found = nvml.nvmlDeviceGetUtilizationRates(handle)
+    return {
+        "utilization_ratio": _scaled(found.gpu, 0.01),
+        "memory_utilization_ratio": _scaled(found.memory, 0.01),
+    }
+
+
+def _clock(attribute: str, kind: int) -> Read:
+    return lambda handle: {attribute: _scaled(nvml.nvmlDeviceGetClockInfo(handle, kind), MHZ)}
+
+
+def _clock_max(attribute: str, kind: int) -> Read:
+    return lambda handle: {attribute: _scaled(nvml.nvmlDeviceGetMaxClockInfo(handle, kind), MHZ)}
+
+
+def _number(attribute: str, call: str, factor: float | None = None, *, positive: bool = False) -> Read:
+    function: Callable[[Handle], int] | None = getattr(nvml, call, None)
+
+    def read(handle: Handle) -> Mapping[str, Any]:
+        if function is None:
+            raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        value = function(handle)
+        if factor is not None:
+            return {attribute: _scaled(value, factor)}
+        return {attribute: _positive(value) if positive else _known(value)}
+
+    return read
+
+
+def _temperature_by_version(handle: Handle) -> Mapping[str, Any]:
+    function = getattr(nvml, "nvmlDeviceGetTemperatureV", None)
+    if function is None:
+        raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    return {"temperature_celsius": _scaled(function(handle, nvml.NVML_TEMPERATURE_GPU), 1.0)}
+
+
+def _temperature(handle: Handle) -> Mapping[str, Any]:
+    return {"temperature_celsius": _scaled(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU), 1.0)}
+
+
+def _memory(version: int | None) -> Read:
+    def read(handle: Handle) -> Mapping[str, Any]:
+        found = nvml.nvmlDeviceGetMemoryInfo(handle, version)
+        total = _positive(found.total)
+        return {"memory_total_bytes": total, "memory_used_bytes": None if total is None else _known(found.used)}
+
+    return read
+
+
+def _state(handle: Handle) -> Mapping[str, Any]:
+    state = nvml.nvmlDeviceGetPerformanceState(handle)
+    return {"performance_state": state if 0 <= state < UNKNOWN_STATE else None}
+
+
+def _slowdown(handle: Handle) -> Mapping[str, Any]:
+    value = nvml.nvmlDeviceGetTemperatureThreshold(handle, nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+    return {"slowdown_celsius": None if _positive(value) is None else float(value)}
+
+
+def _mig(handle: Handle) -> Mapping[str, Any]:
+    return {"mig": nvml.nvmlDeviceGetMigMode(handle)[0] == 1}
+
+
+def _ecc(handle: Handle) -> Mapping[str, Any]:
+    found: dict[str, int] = {}
+    for name, kind, span in (
+        ("corrected", nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_VOLATILE_ECC),
+        ("uncorrected", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC),
+        ("corrected_lifetime", nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_AGGREGATE_ECC),
+        ("uncorrected_lifetime", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_AGGREGATE_ECC),
+    ):
+        count = _known(nvml.nvmlDeviceGetTotalEccErrors(handle, kind, span))
+        if count is not None:
+            found[name] = count
+    return {"ecc_errors": found}
+
+
+def _remapped(handle: Handle) -> Mapping[str, Any]:
+    corrected, uncorrected, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
+    return {"rows_remapped": corrected + uncorrected, "remap_pending": bool(pending), "remap_failed": bool(failed)}
+
+
+def _field_value(found: Any) -> int | None:
+    """One entry of nvmlDeviceGetFieldValues as a whole number."""
+    if found.nvmlReturn != nvml.NVML_SUCCESS:
+        return None
+    value = found.value
+    kinds = {0: value.dVal, 1: value.uiVal, 2: value.ulVal, 3: value.ullVal, 4: value.sllVal, 5: value.siVal}
+    number = kinds.get(found.valueType)
+    return None if number is None else _known(int(number))
+
+
+def _values(handle: Handle) -> Mapping[str, Any]:
+    """Everything that only the batched call knows; each entry has its own return code."""
+    wanted = [MEMORY_TEMPERATURE_ID, RETIRED_PENDING_ID, RECOVERY_ACTION_ID, *REASON_IDS, *NVLINK_ERROR_IDS]
+    answered = nvml.nvmlDeviceGetFieldValues(handle, wanted)
+    values = {entry.fieldId: _field_value(entry) for entry in answered}
+    action = values.get(RECOVERY_ACTION_ID)
+    temperature = values.get(MEMORY_TEMPERATURE_ID)
+    found: dict[str, Any] = {
+        "memory_temperature_celsius": None if not temperature else float(temperature),
+        "recovery_action": None if action is None else RECOVERY.get(action, f"action {action}"),
+        "reason_seconds": {
+            name: value * 1e-9 for number, name in REASON_IDS.items() if (value := values.get(number)) is not None
+        },
+        "nvlink_errors": {
+            name: value for number, name in NVLINK_ERROR_IDS.items() if (value := values.get(number)) is not None
+        },
+    }
+    retired = values.get(RETIRED_PENDING_ID)
+    if retired is not None:
+        found["remap_pending"] = bool(retired)
+    return found
+
+
+def _links(handle: Handle) -> Mapping[str, Any]:
+    count = active = 0
+    for link in range(LINKS_AT_MOST):
+        try:
+            state = nvml.nvmlDeviceGetNvLinkState(handle, link)
+        except nvml.NVMLError as error:
+            # Links that a card does not have end the list; before the first one, the card has none at all.
+            if count == 0:
+                raise
+            if error.value in (nvml.NVML_ERROR_INVALID_ARGUMENT, nvml.NVML_ERROR_NOT_SUPPORTED):
+                break
+            raise
+        count += 1
+        active += state == 1
+    return {"nvlinks": count, "nvlinks_active": active}
+
+
+def _processes(handle: Handle) -> Mapping[str, Any]:
+    found = [
+        GpuProcess(pid=process.pid, memory_bytes=process.usedGpuMemory)
+        for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    ]
+    found.sort(key=lambda process: -(process.memory_bytes or 0))
+    return {"processes": tuple(found[:PROCESSES_AT_MOST])}
+
+
+def _pcie(handle: Handle) -> Mapping[str, Any]:
+    received = nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_RX_BYTES)
+    sent = nvml.nvmlDeviceGetPcieThroughput(handle, nvml.NVML_PCIE_UTIL_TX_BYTES)
+    return {
+        "pcie_receive_bytes_per_second": _scaled(received, 1024.0),
+        "pcie_send_bytes_per_second": _scaled(sent, 1024.0),
+    }
+
+
+FAST: tuple[Field, ...] = (
+    Field("utilization", (_utilization,)),
+    Field("sm clock", (_clock("sm_clock_hertz", nvml.NVML_CLOCK_SM),)),
+    Field("memory clock", (_clock("memory_clock_hertz", nvml.NVML_CLOCK_MEM),)),
+    Field("power", (_number("power_watts", "nvmlDeviceGetPowerUsage", 0.001),)),
+    Field("temperature", (_temperature_by_version, _temperature)),
+    Field("memory", (_memory(getattr(nvml, "nvmlMemory_v2", None)), _memory(None))),
+    Field("performance state", (_state,)),
+    Field(
+        "reasons",
+        (
+            _number("reasons", "nvmlDeviceGetCurrentClocksEventReasons"),
+            _number("reasons", "nvmlDeviceGetCurrentClocksThrottleReasons"),
+        ),
+    ),
+    Field("link generation", (_number("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", positive=True),)),
+    Field("link width", (_number("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", positive=True),)),
+)
+"""Read every second: ten calls."""
+
+SLOW: tuple[Field, ...] = (
+    Field(
+        "power limit",
+        (
+            _number("power_limit_watts", "nvmlDeviceGetEnforcedPowerLimit", 0.001),
+            _number("power_limit_watts", "nvmlDeviceGetPowerManagementLimit", 0.001),
+        ),
+    ),
+    Field("sm clock maximum", (_clock_max("sm_clock_max_hertz", nvml.NVML_CLOCK_SM),)),
+    Field("memory clock maximum", (_clock_max("memory_clock_max_hertz", nvml.NVML_CLOCK_MEM),)),
+    Field(
+        "link generation maximum",
+        (_number("pcie_generation_max", "nvmlDeviceGetMaxPcieLinkGeneration", positive=True),),
+    ),
+    Field("link width maximum", (_number("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", positive=True),)),
+    Field("slowdown temperature", (_slowdown,)),
+    Field("mig", (_mig,)),
+    Field("replays", (_number("pcie_replays", "nvmlDeviceGetPcieReplayCounter"),)),
+    Field("ecc", (_ecc,)),
+    Field("values", (_values,)),
+    Field("remapped rows", (_remapped,)),
+    Field("links", (_links,)),
+    Field("processes", (_processes,)),
+)
+"""Read every 30 s."""
+
+THROUGHPUT = Field("pcie throughput", (_pcie,))
+"""Off by default: the call blocks for tens of milliseconds while the driver samples."""
+
+
+def numa_node(bus: str, devices: Path) -> int | None:
+    """The NUMA node of a PCI device as the kernel tells it, None on a machine with one node."""
+    try:
+        node = int((devices / bus / "numa_node").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    return node if node >= 0 else None
