@@ -76,10 +76,10 @@ class StepWatch:
             group.detector.use(profile.step_time, self._noise)
 
     def restart(self, at: float, engine: str | None = None) -> None:
-        """A new process of this engine is judged afresh."""
+        """A new process of this engine is judged afresh; without a name, of all (moments name no engine)."""
         self._coupling = Coupling(self._coupling.coupled)
         for (name, _), group in self._groups.items():
-            if name == engine:
+            if engine is None or name is None or name == engine:
                 group.detector.restart(at)
                 group.round.clear()
                 group.speakers.clear()

@@ -13,6 +13,10 @@ DROP = 0.7
 """Rules on throughput fire below this share of what is usual."""
 
 
+OVER_SECONDS = 300.0
+"""A static rule's incident is over after this long above the limit."""
+
+
 class Rival(Protocol):
     """Fires at a sample, or does not; one incident is told once."""
 
@@ -22,20 +26,20 @@ class Rival(Protocol):
 
 
 class StaticThreshold:
-    """tokens/s below 70 % of the usual, three lines running."""
+    """tokens/s below 70 % of the usual, three lines running; over after five minutes without."""
 
     def __init__(self, healthy: Sequence[Sample]) -> None:
         self._limit = DROP * median(sample.throughput or 0.0 for sample in healthy)
         self._below = 0
-        self._firing = False
+        self._last: float | None = None
 
     def see(self, sample: Sample) -> bool:
         """Takes the next sample; True at the moment it fires."""
         self._below = self._below + 1 if (sample.throughput or 0.0) < self._limit else 0
-        if self._below == 0:
-            self._firing = False
-        fired = self._below >= 3 and not self._firing
-        self._firing = self._firing or fired
+        if self._below < 3:
+            return False
+        fired = self._last is None or sample.at - self._last > OVER_SECONDS
+        self._last = sample.at
         return fired
 
 

@@ -68,6 +68,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Traffic seconds from the change to firing."""
     judged_seconds: float | None
     """... of judged lines only: what is outside the evidence, or contaminated, tells the detector nothing."""
+    judged: int
+    """Judged lines after the change; 0 where its whole stretch lay outside the evidence."""
     false_before: int
     """Incidents before the change."""
     suspicion: Suspicion | None
@@ -139,6 +141,7 @@ def trial(setting: Setting, profile: Profile, machine: Machine, change: Change, 
         pending_lines=pending,
         seconds=service.busy - began if found else None,
         judged_seconds=watching.judged_seconds - judged_seconds if found else None,
+        judged=watching.judged - judged,
         false_before=false_before,
         suspicion=told,
         fit_error=max((state.fit_error for state in watching.watch.stated()), default=math.nan),
