@@ -5,7 +5,7 @@ SQLite keeps small integers in few bytes: a sample takes about 50 bytes. `None` 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -69,10 +69,10 @@ CREATE TABLE stored_requests (
     cached_tokens INTEGER, latency_us INTEGER, accept_e4 INTEGER, verify_steps INTEGER, finish_reason TEXT
 );
 CREATE TABLE stored_gpu (
-    at_us INTEGER PRIMARY KEY, gpu INTEGER NOT NULL, uuid TEXT, sm_clock_hertz REAL, memory_clock_hertz REAL,
-    utilization_ratio REAL, memory_used_bytes INTEGER, memory_total_bytes INTEGER, power_watts REAL,
-    power_limit_watts REAL, temperature_celsius REAL, throttle TEXT, pcie_link_generation INTEGER,
-    pcie_link_width INTEGER
+    at_us INTEGER PRIMARY KEY, gpu INTEGER NOT NULL, uuid TEXT, lost TEXT, utilization_ratio REAL,
+    sm_clock_hertz INTEGER, memory_clock_hertz INTEGER, power_watts REAL, power_limit_watts REAL,
+    temperature_celsius REAL, memory_used_bytes INTEGER, memory_total_bytes INTEGER, reasons INTEGER,
+    pcie_generation INTEGER, pcie_width INTEGER, pcie_replays INTEGER
 );
 CREATE TABLE stored_sources (
     at_us INTEGER PRIMARY KEY, source TEXT NOT NULL, state TEXT NOT NULL, detail TEXT NOT NULL
@@ -142,9 +142,9 @@ VIEWS = "".join(
         ),
         _view(
             "gpu",
-            "t.gpu, t.uuid, t.sm_clock_hertz, t.memory_clock_hertz, t.utilization_ratio, t.memory_used_bytes, "
-            "t.memory_total_bytes, t.power_watts, t.power_limit_watts, t.temperature_celsius, t.throttle, "
-            "t.pcie_link_generation, t.pcie_link_width",
+            "t.gpu, t.uuid, t.lost, t.utilization_ratio, t.sm_clock_hertz, t.memory_clock_hertz, t.power_watts, "
+            "t.power_limit_watts, t.temperature_celsius, t.memory_used_bytes, t.memory_total_bytes, t.reasons, "
+            "t.pcie_generation, t.pcie_width, t.pcie_replays",
         ),
         _view("sources", "t.source, t.state, t.detail"),
         _view("snapshots", "t.document"),
@@ -158,18 +158,6 @@ VIEWS = "".join(
 
 SCHEMA = TABLES + VIEWS
 """All of it, for an empty database."""
-
-TIMED: Mapping[str, str] = {
-    "stored_samples": "at_us",
-    "stored_points": "at_us",
-    "stored_verdicts": "at_us",
-    "stored_server": "at_us",
-    "stored_requests": "at_us",
-    "stored_gpu": "at_us",
-    "stored_sources": "at_us",
-    "stored_snapshots": "at_us",
-}
-"""Tables whose key is the time in microseconds; rows of equal time are moved on by a microsecond each."""
 
 
 def micros(at: float) -> int:

@@ -1,7 +1,6 @@
 """Rows of a recording give back what was put in, to the stored resolution, and the documented views agree with them."""
 
 import sqlite3
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,6 @@ from ddwatch.core.recording import (
     LARGEST,
     SCHEMA,
     STATES,
-    TIMED,
     flag_bits,
     flags_of,
     micros,
@@ -168,13 +166,3 @@ def test_the_iso_time_is_utc_with_milliseconds() -> None:
     database.close()
 
     assert (at, iso) == (1796131244.94826, "2026-12-01T13:20:44.948+00:00")
-
-
-def test_every_timed_table_is_keyed_by_microseconds() -> None:
-    with sqlite3.connect(":memory:") as database:
-        database.executescript(SCHEMA)
-        keyed: Callable[[str], list[str]] = lambda table: [  # noqa: E731
-            row[1] for row in database.execute(f"PRAGMA table_info({table})") if row[5]
-        ]
-        assert {table: keyed(table) for table in TIMED} == {table: [column] for table, column in TIMED.items()}
-    database.close()

@@ -241,7 +241,7 @@ class RecordingFile:
 
     def size(self) -> int:
         """Bytes that the database takes on disk, its write-ahead log included."""
-        return sum(file.stat().st_size for file in companions(self.path) if file.exists())
+        return sum(file.stat().st_size for file in companions(self.path)[:2] if file.exists())
 
     def check_wal(self) -> None:
         """Empties a write-ahead log that has grown; raises Unrecordable when a reader keeps it from being emptied."""

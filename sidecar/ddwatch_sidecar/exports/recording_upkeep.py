@@ -12,7 +12,9 @@ ROWS_AT_ONCE = 20_000
 VACUUM_PAGES = 2000
 """Pages that one step gives back to the file system."""
 SPARE_PAGES = 256
-"""Free pages that are kept for the next rows."""
+"""Free pages that are always kept for the next rows."""
+FREE_SHARE = 0.25
+"""Share of free pages above which most of them go back to the file system."""
 FULL_SHARE = 0.9
 """Share of the size limit at which the oldest rows go."""
 SHED_SHARE = 0.02
@@ -186,6 +188,12 @@ def _shed_rest(file: RecordingFile) -> int:
 
 
 def give_back(file: RecordingFile) -> None:
-    """Returns some free pages to the file system; those that the next rows need stay."""
-    if _one(file, "PRAGMA freelist_count") > SPARE_PAGES + VACUUM_PAGES:
-        file.database.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+    """Returns free pages to the file system where the file is too large or much of it is free; else rows reuse them."""
+    pages, free, size = (_one(file, f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size"))
+    excess = pages - file.limits.bytes // size
+    if free > FREE_SHARE * pages + SPARE_PAGES:
+        excess = max(excess, free - SPARE_PAGES)
+    wanted = min(excess, free, VACUUM_PAGES)
+    if wanted > 0:
+        # Only a script is stepped to its end; `execute` would stop after the first page.
+        file.database.executescript(f"PRAGMA incremental_vacuum({wanted})")
