@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def zone_named(name: str | None) -> tzinfo | None:
+def zone_named(name: str | None, command: str = "steps") -> tzinfo | None:
     """The zone of this name, None (this machine's) for no name; raises CommandFailed for an unknown one."""
     if name is None:
         return None
@@ -58,7 +58,7 @@ def zone_named(name: str | None) -> tzinfo | None:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        sentence = f"ddwatch steps: no time zone {name!r}; use a name like Europe/Berlin or UTC"
+        sentence = f"ddwatch {command}: no time zone {name!r}; use a name like Europe/Berlin or UTC"
         raise CommandFailed(sentence, Exit.USAGE) from error
 
 
