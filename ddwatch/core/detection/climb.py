@@ -2,6 +2,7 @@
 
 from collections import deque
 from math import log
+from statistics import fmean
 
 from ddwatch.core.detection.blocks import Block, Blocks, Line
 from ddwatch.core.detection.noise import Noise
@@ -21,6 +22,9 @@ SMALLEST_MARGIN = 1.0
 """Spreads of a block between fit error and allowance at least: in loud traffic a smaller change cannot be promised."""
 PENDING_SHARE = 0.5
 FORGOTTEN_SHARE = 0.25
+LEVEL_BLOCKS = 12
+LEVEL_SHARE = 0.85
+"""The mean of the newest blocks reaches this share of the change that is looked for."""
 KEPT_BLOCKS = 256
 CEILING = 2.0
 """The sum stops at this multiple of its threshold, so that it comes down soon after the change is over."""
@@ -36,6 +40,7 @@ class Climb:
         "_promise",
         "_seconds",
         "_slow_here",
+        "_sought",
         "_steepest",
         "_values",
         "allowance",
@@ -69,7 +74,7 @@ class Climb:
             largest_share: one block brings this share of the threshold at most.
             assumed_seconds: between blocks, until it is known.
         """
-        self._promise = log(change)
+        self._promise = self._sought = log(change)
         self._fewest = fewest_blocks
         self._largest_share = largest_share
         self._steepest = STEEPEST
@@ -118,6 +123,7 @@ class Climb:
         promise = max(
             self._promise, ERROR_MULTIPLE * self.error, self.error + SMALLEST_MARGIN * 2.0 * self.block_spread
         )
+        self._sought = promise
         self.allowance = (self.error + promise) / 2.0
         blocks = HOURS_BETWEEN * 3600.0 / self.block_seconds
         chance = threshold(blocks, self._margin, self.between) * self.block_spread
@@ -183,12 +189,15 @@ class Climb:
     def reached(self, level: float) -> bool:
         """Whether it is slow enough for long enough.
 
-        The newest block must still be slow, and the sum must stand at its threshold also when no block since the onset
-        counts for more than the level that the newest lines have: what is over by now does not add to what is not.
+        The newest block must still be slow, the newest few must lie near the change that is looked for (a sum also
+        climbs slowly on half of it, which a warm day can bring), and the sum must stand at its threshold also when no
+        block since the onset counts for more than the level that the newest lines have: what is over by now does not
+        add to what is not.
         """
         if self.sum < self.height or self.value is None or self.value <= self.allowance:
             return False
         most, total = min(level, self._steepest), 0.0
-        for value in self._values:
-            total = max(0.0, total + min(value, most) - self.allowance)
-        return total >= self.height
+        values = [min(value, most) for value in self._values]
+        for value in values:
+            total = max(0.0, total + value - self.allowance)
+        return total >= self.height and fmean(values[-LEVEL_BLOCKS:]) >= LEVEL_SHARE * self._sought
