@@ -89,8 +89,9 @@ def _table(found: Comparison) -> list[str]:
         for name, before, after, change in rows
     ]
     if found.shares is not None:
-        product = " · ".join(f"{name} {factor(value)}" for name, value in factors(found.shares))
-        lines.append(f"  tokens/s {factor(found.shares.ratio)} = {product}")
+        # Factors that would be shown as 1 say nothing.
+        told = [f"{name} {factor(value)}" for name, value in factors(found.shares) if abs(value - 1.0) >= 0.005]
+        lines.append(f"  tokens/s {factor(found.shares.ratio)}" + (f" = {' · '.join(told)}" if told else ""))
     return lines
 
 

@@ -6,6 +6,7 @@ comes from sums over stretches of time (consecutive samples hang together) and f
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist, median
 from typing import NamedTuple
@@ -22,6 +23,8 @@ FEWEST_BLOCKS = 4
 OUTLIER = 5.0
 """A reading beyond so many spreads of its cell, and beyond twice its middle, is drawn in to there."""
 TWICE = 1.0
+LONGEST_MEMORY = 0.95
+"""Largest correlation of consecutive readings that is reckoned with."""
 CONFIDENCE = 0.95
 NORMAL_MAD = 1.4826
 
@@ -212,7 +215,10 @@ class _Variance(NamedTuple):
 
 
 def _variance(pulls: list[_Residual]) -> _Variance:
-    """Variance of the sum of pulls: from sums over stretches of time, never less than that of independent readings."""
+    """Variance of the sum of pulls: from sums over stretches of time, never less than consecutive readings alone tell.
+
+    The second is the variance of a mean of a first-order autoregression, (1 + r) / (1 - r) times the independent one.
+    """
     pulls = sorted(pulls)
     size = len(pulls)
     blocks = max(FEWEST_BLOCKS, min(MOST_BLOCKS, size // BLOCK_LINES))
@@ -220,7 +226,9 @@ def _variance(pulls: list[_Residual]) -> _Variance:
     middle = sum(sums) / blocks
     together = blocks / (blocks - 1) * sum((one - middle) ** 2 for one in sums)
     apart = sum(pull.value**2 for pull in pulls)
-    return _Variance(max(together, apart), blocks - 1)
+    memory = sum(one.value * following.value for one, following in pairwise(pulls)) / apart if apart > 0.0 else 0.0
+    memory = min(max(memory, 0.0), LONGEST_MEMORY)
+    return _Variance(max(together, apart * (1.0 + memory) / (1.0 - memory)), blocks - 1)
 
 
 def _freedom(*variances: _Variance) -> float:

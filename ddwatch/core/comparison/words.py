@@ -67,11 +67,7 @@ def _suspect(changed: Sequence[str] | None) -> str:
 
 
 def _acquitted(changed: Sequence[str] | None) -> str:
-    if changed:
-        return (
-            "the new arguments are not the cause of any change" if len(changed) > 1 else "the new argument is no cause"
-        )
-    return "the steps are as fast as before"
+    return "the new flags are not the cause" if changed else "the steps are as fast as before"
 
 
 def _undecided(ratio: Interval) -> str:
