@@ -71,7 +71,7 @@ def _table(found: Comparison) -> list[str]:
         rows.append(_equal("step time ms", steps, milliseconds, reach))
         if accepts is not None:
             rows.append(_equal("accept length", accepts, lambda value: f"{value:.2f}", factor_reach))
-        rows.append(("  clean samples", str(steps.before_samples), str(steps.after_samples), ""))
+        rows.append(("  samples", str(steps.before_samples), str(steps.after_samples), ""))
         rows += [_cell(cell) for cell in steps.cells[:CELLS_SHOWN]]
         if len(steps.cells) > CELLS_SHOWN:
             rows.append((f"  and {len(steps.cells) - CELLS_SHOWN} more loads", "", "", ""))
@@ -82,7 +82,7 @@ def _table(found: Comparison) -> list[str]:
     rows.append(_whole("context", old.context_tokens, new.context_tokens, short))
     rows.append(_whole("batch", old.batch, new.batch, lambda value: f"{value:.3g}"))
     rows.append(_whole("step time ms", old.step_seconds, new.step_seconds, milliseconds))
-    rows.append(("  clean samples", f"{old.clean} of {old.samples}", f"{new.clean} of {new.samples}", ""))
+    rows.append(("  clean samples", str(old.clean), str(new.clean), f"of {old.samples} and {new.samples}"))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
         f"{name:<{widths[0]}}  {before:>{widths[1]}}  {after:>{widths[2]}}  {change}".rstrip()
