@@ -5,6 +5,8 @@ from collections import deque
 from msgspec.structs import replace
 
 from ddwatch.core.agreement import Disagreement
+from ddwatch.core.comparison.epochs import coupled
+from ddwatch.core.comparison.restart import RestartComparison
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.gpus.book import GpuBook
@@ -95,6 +97,7 @@ class Monitor:
         self._engine: str | None = None
         self._count = Count()
         self._sources = SourceBook(self._events, self._count)
+        self._restarts = RestartComparison(self._events)
         self._watch = SelfView()
         self._decode_at: float | None = None
         self._traffic_at: float | None = None
@@ -191,6 +194,7 @@ class Monitor:
         self._judging.relearn()
 
     def _learn(self, sample: Sample) -> None:
+        self._restarts.see(sample)
         suspicious = self._verdict is not None and self._verdict.name not in CALM
         self._judging.learn(sample, suspicious=suspicious)
 
@@ -350,6 +354,7 @@ class Monitor:
         self._moments.clear()
         self._seconds.mark(at, "gap")
         self._judging.interrupt(at)
+        self._restarts.restart(at, coupled(self._lifecycle.view.arguments))
 
     def _gap(self, record: Gap) -> None:
         self._close_second(record.at)

@@ -239,6 +239,8 @@ class SourceView(Struct, frozen=True, kw_only=True):
     unread: int = 0
     rotations: int = 0
     gaps: int = 0
+    witness: bool = True
+    """Whether it tells of the service; the machine's own sources and the recording stand beside it."""
 
 
 class SelfView(Struct, frozen=True, kw_only=True):
@@ -337,6 +339,7 @@ EventKind = Literal[
     "verdict",
     "speculation",
     "text",
+    "comparison",
 ]
 
 
