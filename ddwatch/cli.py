@@ -1,13 +1,12 @@
 """The front door of `ddwatch`: finds the command, loads only its module, turns its end into an exit code."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple, NoReturn, Protocol, cast
 
-from ddwatch import __version__
+from ddwatch import __version__, standard_streams
 from ddwatch.core.exits import CommandFailed, Exit
 
 
@@ -40,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("explain", "say whether a pasted speed is as expected, and why", "ddwatch.commands.explain"),
     Command("predict", "tokens per second for a context, seconds for a request", "ddwatch.commands.predict"),
     Command("fit", "fit a profile to a log of your own service", "ddwatch.commands.fit"),
+    Command("calibrate", "measure an idle service and write its profile", "ddwatch.commands.calibrate"),
     Command("profile", "show, list and check profiles", "ddwatch.commands.profile"),
 )
 
@@ -79,13 +79,13 @@ def chosen(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
 
 def run(words: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
-    if words and words[0] in ("-h", "--help"):
-        print(overview(), end="")
-        return Exit.OK
-    if words and words[0] in ("-V", "--version"):
-        print(f"ddwatch {__version__}")
-        return Exit.OK
     try:
+        if words and words[0] in ("-h", "--help"):
+            print(overview(), end="")
+            return Exit.OK
+        if words and words[0] in ("-V", "--version"):
+            print(f"ddwatch {__version__}")
+            return Exit.OK
         command, rest = chosen(words)
         module = cast("CommandModule", import_module(command.module))
         if getattr(module, "PASSES_WORDS", False):
@@ -100,16 +100,23 @@ def run(words: Sequence[str]) -> int:
 
 
 def main() -> NoReturn:
-    """Entry point: exit codes for an interrupt and a closed pipe are settled here, once."""
+    """Entry point: exit codes for an interrupt and a stdout that takes no more are settled here, once."""
+    standard_streams.settle()
+    code: int | str | None
     try:
-        code = run(sys.argv[1:])
+        try:
+            code = run(sys.argv[1:])
+        except SystemExit as end:
+            code = end.code
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader has left; python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        standard_streams.give_up_output()
         code = Exit.OK
+    except CommandFailed as failure:
+        print(failure.sentence, file=sys.stderr)
+        code = failure.code
     sys.exit(code)
 
 

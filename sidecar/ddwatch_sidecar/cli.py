@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ddwatch import __version__
+from ddwatch import __version__, standard_streams
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch_sidecar.narration import narrate
 
@@ -104,15 +104,22 @@ def run(words: Sequence[str], environment: dict[str, str]) -> int:
 
 def main() -> NoReturn:
     """Entry point of `ddwatch-sidecar`."""
+    standard_streams.settle()
+    code: int | str | None
     try:
-        code = run(sys.argv[1:], dict(os.environ))
+        try:
+            code = run(sys.argv[1:], dict(os.environ))
+        except SystemExit as end:
+            code = end.code
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader has left; python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        standard_streams.give_up_output()
         code = Exit.OK
+    except CommandFailed as failure:
+        narrate(failure.sentence)
+        code = failure.code
     sys.exit(code)
 
 
