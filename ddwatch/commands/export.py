@@ -106,12 +106,21 @@ def _without_seq(item: Point | Event) -> dict[str, Any]:
     return {"at": row.pop("at"), **row}
 
 
+def view(name: str) -> Callable[[Recording, float, float], Rows]:
+    """A view of the recording as it is documented."""
+    return lambda recording, since, until: recording.rows(name, since, until)
+
+
 TABLES: dict[str, Callable[[Recording, float, float], Rows]] = {
     "samples": samples,
+    "steps": view("steps"),
     "points": points,
     "events": events,
     "verdicts": verdicts,
     "server": servers,
+    "requests": view("requests"),
+    "gpu": view("gpu"),
+    "sources": view("sources"),
 }
 
 

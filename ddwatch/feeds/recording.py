@@ -292,6 +292,19 @@ class Recording:
             unpack = zlib.decompressobj()
             return decode_snapshot(unpack.decompress(row[0], LONGEST_DOCUMENT))
 
+    def rows(self, view: str, since: float, until: float) -> Iterator[dict[str, Any]]:
+        """Rows of one of the smaller views as they are documented, with since < at <= until; `at` in ISO 8601."""
+        with told(self.name):
+            cursor = self._database.execute(
+                f"SELECT * FROM {view} WHERE at > ? AND at <= ? ORDER BY at", (since, until)
+            )
+            names = [column[0] for column in cursor.description]
+            while found := cursor.fetchmany(ROWS_AT_ONCE):
+                for row in found:
+                    named = dict(zip(names, row, strict=True))
+                    named["at"] = named.pop("at_iso")
+                    yield named
+
     def flag_counts(self, since: float) -> list[tuple[int, int]]:
         """Samples since a moment by the bits of their flags."""
         rows = self._all("SELECT flags, count(*) FROM stored_samples WHERE at_us > ? GROUP BY flags", _key(since))

@@ -84,6 +84,8 @@ class Recorder:
         self._room = queue_items
         self.dropped = 0
         """Items that were lost because the disk would not take them in time."""
+        self.busy_seconds = 0.0
+        """CPU time of the recorder's thread."""
         self._dropped_told = 0
         self._behind = False
         self._faults: deque[SourceFault | SourceUp] = deque(maxlen=8)
@@ -224,6 +226,7 @@ class Recorder:
                 pause, retry = retry, min(2 * retry, LAST_RETRY_SECONDS)
             if not self.past.done():
                 self.past.set_result(None)
+            self.busy_seconds = time.thread_time()
             if ending:
                 return
             self._wake.wait(pause)
