@@ -19,6 +19,8 @@ THINKING_SHARE = 0.45
 """Part of a chat answer that is thinking."""
 TEMPLATE_TOKENS = 6
 """Tokens that the chat template adds to each message."""
+ENDING = 24
+"""Tokens at the end of a prompt that decide how it goes on."""
 DEFAULT_TOKENS = 128
 """Completion tokens of /generate when nobody says how many."""
 
@@ -48,11 +50,12 @@ def tokens(text: str) -> tuple[str, ...]:
 
 
 def kind_of(prompt: Sequence[str]) -> TextClass:
-    """The class of text that a prompt leads to: numbers go on as numbers, code as code, all else is thought about."""
+    """The class of text that a prompt leads to by its end: numbers go on, code goes on, all else is thought about."""
+    prompt = prompt[-ENDING:]
     count = len(prompt)
-    if count >= 16 and sum(token.isdigit() for token in prompt) > 0.15 * count:
+    if count >= 6 and sum(token.isdigit() for token in prompt) > 0.25 * count:
         return PREDICTABLE
-    if count >= 16 and sum(token in SIGNS for token in prompt) > 0.12 * count:
+    if count >= 6 and sum(token in SIGNS for token in prompt) > 0.12 * count:
         return CODE
     return REASONING
 
