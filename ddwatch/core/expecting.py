@@ -163,6 +163,15 @@ class Expecting:
             found += [profile for profile in self._built_in if not profile.matches(self._identity)]
         return found
 
+    @property
+    def coupled(self) -> bool | None:
+        """Whether DP ranks step together; None until the arguments are seen."""
+        return self._coupled
+
+    def calibrated(self) -> Profile | None:
+        """The profile that may accuse: the given one, else what has been learned; None when neither is calibrated."""
+        return next((profile for profile in self.profiles() if profile.calibrated), None)
+
     def profile_at(self, batch: float, total_context: float) -> Profile | None:
         """The profile that speaks for a load: the first that covers it, else the first that there is."""
         known = self.profiles()

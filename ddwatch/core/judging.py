@@ -4,10 +4,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from ddwatch.core.detection.suspicion import Suspicion, merged
+from ddwatch.core.detection.together import Detectors
 from ddwatch.core.expectation.learning import Learner
+from ddwatch.core.expectation.profile import Profile
 from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_view
 from ddwatch.core.history import EventLog
 from ddwatch.core.hysteresis import Hysteresis
+from ddwatch.core.records import Record, ServerStart
 from ddwatch.core.snapshot import Expected, FactorView, ModelView, Now, ReferenceView, Sample, ServerView
 
 EDGE_SECONDS = 5.0
@@ -24,6 +28,8 @@ class Judging:
         self._events = events
         self._judgeable = Hysteresis(EDGE_SECONDS)
         self._unsaved = False
+        self._detectors = Detectors()
+        self._used: Profile | None = None
         self.newest = expecting.judge(())
         """The newest reading beside the model."""
         self._held = (started_at, self.newest)
@@ -72,9 +78,41 @@ class Judging:
         profile = self.newest.profile
         return factor_view(profile, reading, self._expecting.split_at(now, profile))
 
-    def learn(self, sample: Sample, *, suspicious: bool) -> None:
-        """Learns from a sample, unless something is suspected."""
+    def record(self, record: Record) -> None:
+        """Shows the detectors a record; starts come through `interrupt`."""
+        if not isinstance(record, ServerStart):
+            self._detectors.record(record)
+
+    def sample(self, sample: Sample, *, calm: bool) -> None:
+        """Judges a sample, and learns from it unless something is suspected.
+
+        Args:
+            sample: any, of the witness that is preferred.
+            calm: whether the verdict allows to learn.
+        """
+        changed = self._detectors.sample(sample)
+        if changed is not None:
+            self._events.add(sample.at, "text", "ok", changed.sentence())
+        suspicious = not calm or self._detectors.suspicious
         self._unsaved = self._expecting.see(sample, suspicious=suspicious) or self._unsaved
+        self._follow_profile()
+
+    def _follow_profile(self) -> None:
+        """The detectors judge by the given profile, else by what has been learned."""
+        profile = self._expecting.calibrated()
+        if profile is not None and profile is not self._used:
+            self._used = profile
+            self._detectors.use(profile)
+
+    def suspicions(self, now: float, cadence: float | None) -> tuple[Suspicion, ...]:
+        """What the detectors hold, one per name.
+
+        Args:
+            now: when.
+            cadence: usual seconds between decode lines of a rank.
+        """
+        self._detectors.progress.cadence = cadence
+        return merged(self._detectors.suspicions(now))
 
     def learner(self) -> Learner | None:
         """What has been learned, once after each change that should be saved."""
@@ -89,16 +127,27 @@ class Judging:
     def identify(self, at: float, server: ServerView) -> None:
         """Takes what is known of the service and tells when it is another one, or not the given profile's."""
         known, refused = self._expecting.identity, self._expecting.refused
+        self._detectors.speculation(server.block_size)
+        self._detectors.progress.every_step = server.decode_log_interval == 1
         if not self._expecting.identify(server):
             return
+        self._detectors.couple(self._expecting.coupled)
         if known.model is not None:
             self._events.add(at, "arguments", "ok", "this is another setup now: it is judged by its own profile")
         if self._expecting.refused and self._expecting.refused != refused:
             first = self._expecting.refused[0]
             self._events.add(at, "arguments", "notice", f"the given profile is of another service: {first}")
 
-    def interrupt(self, at: float) -> None:
-        """A server started anew: nothing measured before speaks for it."""
+    def interrupt(self, at: float, engine: str | None, *, restarted: bool) -> None:
+        """A server started anew: nothing measured before speaks for it.
+
+        Args:
+            at: when.
+            engine: whose start it is, where the log tells.
+            restarted: whether it is a start of its own, not another sign of the last one.
+        """
+        if restarted:
+            self._detectors.restarted(at, engine)
         self._expecting.interrupt()
         self._held = (at, self._expecting.judge(()))
         self._judgeable.reset()

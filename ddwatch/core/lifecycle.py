@@ -69,6 +69,10 @@ class Lifecycle:
         self._seen_before = False
         self._crash: Crash | None = None
         self._gpus: tuple[str, ...] = ()
+        self.retracted_at: float | None = None
+        """Newest KV retraction."""
+        self.changed_arguments: str | None = None
+        """What the last restart changed, in words; None when it changed nothing or there was none."""
         self.view = ServerView()
 
     @property
@@ -179,9 +183,9 @@ class Lifecycle:
             arguments={name: value for name, value in arguments.items() if value not in UNSET},
         )
 
-    @staticmethod
-    def _changed(before: ServerStart, after: ServerStart) -> str:
+    def _changed(self, before: ServerStart, after: ServerStart) -> str:
         words = changes(before, after)
+        self.changed_arguments = ", ".join(words[:WORDS_SHOWN]) or None
         if not words:
             return "same arguments"
         more = f" and {len(words) - WORDS_SHOWN} more" if len(words) > WORDS_SHOWN else ""
@@ -237,6 +241,7 @@ class Lifecycle:
             self._events.incident(f"speculation {record.warning}", record.at, "speculation", "notice", record.warning)
 
     def _retracted(self, record: Retraction) -> None:
+        self.retracted_at = record.at
         many = record.requests
         sent_back = "requests" if many is None else f"{many} request{'s' if many != 1 else ''}"
         self._events.incident(

@@ -5,6 +5,7 @@ from collections import deque
 from msgspec.structs import replace
 
 from ddwatch.core.agreement import Disagreement
+from ddwatch.core.causes import Facts
 from ddwatch.core.comparison.epochs import coupled
 from ddwatch.core.comparison.restart import RestartComparison
 from ddwatch.core.expectation.learning import Learner
@@ -106,6 +107,7 @@ class Monitor:
 
     def accept(self, record: Record, source: str = LOG) -> None:
         """Takes the next record of a source; records of one source come in order."""
+        self._judging.record(record)
         match record:
             case DecodeBatch():
                 self._decode(record)
@@ -195,8 +197,7 @@ class Monitor:
 
     def _learn(self, sample: Sample) -> None:
         self._restarts.see(sample)
-        suspicious = self._verdict is not None and self._verdict.name not in CALM
-        self._judging.learn(sample, suspicious=suspicious)
+        self._judging.sample(sample, calm=self._verdict is None or self._verdict.name in CALM)
 
     def _identify(self, at: float) -> None:
         self._judging.identify(at, self._lifecycle.view)
@@ -246,9 +247,20 @@ class Monitor:
             recent_unread=unread,
             lines=self._sources.lines(),
             crash_reason=self._lifecycle.crash_reason,
+            suspicions=self._judging.suspicions(now, self._ranks.cadence()),
+            facts=self._facts(now),
             judged=self._judging.held(now),
             clean_ratio_at=self._judging.clean_ratio_at,
             judgeable=self._judging.judgeable,
+        )
+
+    def _facts(self, now: float) -> Facts:
+        return Facts(
+            server=self._lifecycle.view,
+            graph_off_since=self._ranks.graph_off_since(now),
+            retracted_at=self._lifecycle.retracted_at,
+            hardware=tuple((one.since, one.sentence, one.next_step) for one in self._gpus.findings(now) if one.slows),
+            changed_arguments=self._lifecycle.changed_arguments,
         )
 
     def _close_second(self, now: float) -> None:
@@ -296,7 +308,7 @@ class Monitor:
         view = self._lifecycle.view
         began = view.state == "starting" and state != "starting"
         if isinstance(record, ServerStart) or began or view.restarts != restarts:
-            self._forget_ranks(record.at)
+            self._forget_ranks(record.at, record.rank.engine, began=began or view.restarts != restarts)
 
     def _unread(self, record: Unread, source: str) -> None:
         self._positions.see(record)
@@ -308,7 +320,7 @@ class Monitor:
         self._positions.arguments(self._engine, record.arguments)
         self._identify(record.at)
         if self._lifecycle.view.restarts != restarts:
-            self._forget_ranks(record.at)
+            self._forget_ranks(record.at, None, began=True)
 
     def _loads(self, record: Loads) -> None:
         self._close_second(record.at)
@@ -348,12 +360,12 @@ class Monitor:
             within=DISAGREEMENT_SECONDS,
         )
 
-    def _forget_ranks(self, at: float) -> None:
+    def _forget_ranks(self, at: float, engine: str | None, *, began: bool) -> None:
         self._close_second(at)
         self._ranks.clear()
         self._moments.clear()
         self._seconds.mark(at, "gap")
-        self._judging.interrupt(at)
+        self._judging.interrupt(at, engine, restarted=began)
         self._restarts.restart(at, coupled(self._lifecycle.view.arguments))
 
     def _gap(self, record: Gap) -> None:

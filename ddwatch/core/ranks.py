@@ -34,6 +34,7 @@ class LiveRank:
         "at",
         "clean",
         "graph",
+        "graph_off_since",
         "idle_since",
         "moments",
         "queued",
@@ -48,6 +49,8 @@ class LiveRank:
         self.queued: int | None = None
         self.token_usage: float | None = None
         self.graph: bool | None = None
+        self.graph_off_since: float | None = None
+        """Since when its lines say that no captured graph runs."""
         self.running: int | None = None
         self.at = 0.0
         """Time of its newest batch line."""
@@ -111,6 +114,10 @@ class LiveRank:
         self.queued = record.queued
         self.token_usage = record.token_usage
         self.graph = record.graph
+        if record.graph is not False:
+            self.graph_off_since = None
+        elif self.graph_off_since is None:
+            self.graph_off_since = record.at
         over = record.context_flaw == "request-end" or record.running == 0
         self.running = 0 if over else record.running
         self.idle_since = record.at if over else None
@@ -173,6 +180,11 @@ class LiveRanks:
         if rank is None:
             rank = self._ranks[key] = LiveRank()
         return rank
+
+    def graph_off_since(self, now: float) -> float | None:
+        """Since when the first live rank runs without captured graphs; None while all run with them."""
+        off = [rank.graph_off_since for rank in self._ranks.values() if not rank.expired(now)]
+        return min((since for since in off if since is not None), default=None)
 
     def knows(self, key: RankKey) -> bool:
         """Whether that rank has spoken."""

@@ -65,7 +65,7 @@ def test_an_interruption_forgets_at_once() -> None:
     side = judging()
     side.compare(0.0, [sample()])
     side.compare(EDGE_SECONDS, [sample()])
-    side.interrupt(6.0)
+    side.interrupt(6.0, None, restarted=True)
     assert not may_judge(side)
     assert side.held(6.0).expected is None
 

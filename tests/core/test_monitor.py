@@ -120,7 +120,10 @@ def test_silence_while_requests_run_is_blind_and_never_idle() -> None:
 
 def test_prefill_without_decode_is_not_silence() -> None:
     monitor = watched(*steady(), *(prefill(float(t), running=1, tokens=8192) for t in range(10, 300, 5)))
-    assert verdict(monitor, 296.0) == "learning"
+    snapshot = monitor.at(296.0)
+    assert snapshot.verdict.name == "starved"
+    assert snapshot.verdict.severity == "notice"
+    assert snapshot.verdict.next_steps
 
 
 def test_only_prefill_so_far_says_so() -> None:
@@ -334,3 +337,35 @@ def test_a_verdict_keeps_the_time_it_began() -> None:
     monitor = watched(*steady())
     first = monitor.at(41.0).verdict.since
     assert monitor.at(80.0).verdict.since == first == 9.0
+
+
+def test_a_slow_step_pages_with_its_numbers_its_cause_and_the_next_command_and_resolves() -> None:
+    monitor = watched(*(decode(0.2 * i, tokens=1000 + i, accept=5.0, step=0.050) for i in range(300)))
+    monitor.at(60.0)
+    monitor.accept(Retraction(at=60.0, requests=1))
+    for i in range(150):
+        monitor.accept(decode(60.0 + 0.2 * i, tokens=1300, accept=5.0, step=0.081))
+        monitor.at(60.0 + 0.2 * i)
+    snapshot = monitor.at(90.0)
+    verdict = snapshot.verdict
+    assert (verdict.name, verdict.severity) == ("slow-step", "page")
+    assert "31 ms" in verdict.sentence
+    assert abs(verdict.since - 60.0) < 3.0
+    assert verdict.cause is not None
+    assert "KV pool" in verdict.cause
+    assert verdict.next_steps
+    assert snapshot.ratio == pytest.approx(0.05 / 0.081, rel=0.05)
+    for i in range(150):
+        monitor.accept(decode(90.2 + 0.2 * i, tokens=1300, accept=5.0, step=0.050))
+        monitor.at(90.2 + 0.2 * i)
+    assert monitor.at(120.4).verdict.name == "as-expected"
+    told = [event.text for event in monitor.history().events if event.kind == "verdict"]
+    assert [text.split(":")[0] for text in told] == ["slow-step", "as-expected"]
+
+
+def test_slow_steps_are_never_learned() -> None:
+    monitor = watched(*(decode(0.2 * i, tokens=1000 + i, accept=5.0, step=0.050) for i in range(300)))
+    for i in range(900):
+        monitor.accept(decode(60.0 + 0.2 * i, tokens=1300, accept=5.0, step=0.065))
+        monitor.at(60.0 + 0.2 * i)
+    assert monitor.at(240.2).verdict.name == "slow-step"

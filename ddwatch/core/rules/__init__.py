@@ -2,15 +2,31 @@
 
 from collections.abc import Callable
 
-from ddwatch.core.rules import as_expected, blind, idle, learning, warming
+from ddwatch.core.rules import (
+    as_expected,
+    blind,
+    high_accept,
+    idle,
+    learning,
+    low_accept,
+    slow_step,
+    stalled,
+    starved,
+    warming,
+)
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
 RULES: tuple[Callable[[Situation], Verdict | None], ...] = (
+    stalled.judge,
+    starved.judge,
     blind.judge,
     warming.judge,
     idle.judge,
     learning.judge,
+    slow_step.judge,
+    low_accept.judge,
+    high_accept.judge,
     as_expected.judge,
 )
 

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from ddwatch.core.causes import Facts
+from ddwatch.core.detection.suspicion import Suspicion
 from ddwatch.core.expecting import Judged
 from ddwatch.core.snapshot import Now, ServerView, SourceView, Window
 
@@ -39,5 +41,9 @@ class Situation(Struct, frozen=True, kw_only=True):
     """The reading beside what the model holds of it."""
     clean_ratio_at: float | None
     """Time of the newest clean reading that could be compared with the model."""
+    suspicions: tuple[Suspicion, ...] = ()
+    """What the detectors hold, one per name."""
+    facts: Facts
+    """What is known beside the steps, for the causes."""
     judgeable: bool
     """Whether the load lies within the evidence, with hysteresis at its edge."""

@@ -1,0 +1,15 @@
+"""Low accept: the drafter hardly contributes, or less than any text that was learned."""
+
+from ddwatch.core.rules.situation import Situation
+from ddwatch.core.rules.suspected import verdict_of
+from ddwatch.core.snapshot import Verdict
+
+NEXT_STEPS = (
+    "is it the text (another class), a prefix-cache hit, or the draft model? ddwatch explain tells what is typical",
+    "check the drafter's start-up lines: backend fallback, block size mismatch",
+)
+
+
+def judge(situation: Situation) -> Verdict | None:
+    """Holds while the detector of this name fires."""
+    return verdict_of(situation, "low-accept", "notice", NEXT_STEPS)
