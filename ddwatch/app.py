@@ -21,7 +21,7 @@ from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from ddwatch.feeds.contract import Feed
 from ddwatch.screens.overview import Overview
-from ddwatch.screens.pages import EventPage, HelpPage, Page, SourcePage
+from ddwatch.screens.pages import EventPage, HelpPage, Page, SourcePage, WhyPage
 from ddwatch.widgets.terminal import AsciiDriver, HungUp, TerminalDriver, speaks_utf8, wants_mouse
 from ddwatch.widgets.view import WINDOWS, Link, ReplayStatus, View
 from ddwatch.widgets.zones import LocalZone
@@ -95,6 +95,7 @@ class DDWatch(App[None]):
         Binding("minus", "narrower", "shorter time window"),
         Binding("e", "page('events')", "all events"),
         Binding("s", "page('sources')", "all sources"),
+        Binding("x", "page('why')", "what the verdict rests on"),
         Binding("question_mark", "page('help')", "help"),
         Binding("p", "pause", "pause the replay"),
         Binding("left", "seek(-1)", "back in the replay"),
@@ -276,7 +277,7 @@ class DDWatch(App[None]):
         """Lays a page over the overview."""
         if not isinstance(self.screen, Overview):
             return
-        page = {"events": EventPage, "sources": SourcePage, "help": HelpPage}[name]()
+        page = {"events": EventPage, "sources": SourcePage, "why": WhyPage, "help": HelpPage}[name]()
         page.show(self._shown, self._view)
         self.push_screen(page)
 
@@ -319,5 +320,6 @@ class DDWatch(App[None]):
         yield SystemCommand("Shorter time window", "60, 15, 5, 1 min (-)", self.action_narrower)
         yield SystemCommand("All events", "With local times (e)", lambda: self.action_page("events"))
         yield SystemCommand("All sources", "State, age, losses (s)", lambda: self.action_page("sources"))
+        yield SystemCommand("Why", "What the verdict rests on, in full (x)", lambda: self.action_page("why"))
         yield SystemCommand("Help", "What signs and keys mean (?)", lambda: self.action_page("help"))
         yield SystemCommand("Quit", "Leave ddwatch (q)", self.action_quit)

@@ -10,7 +10,8 @@ from ddwatch.core import wire
 from ddwatch.core.exits import VERDICT_EXITS, CommandFailed, Exit
 from ddwatch.core.snapshot import Now, Snapshot, SourceView
 from ddwatch.feeds.live import CONNECT_SECONDS, Refused, check, sentence
-from ddwatch.widgets.figures import age, count, duration, exact, figure, percent, tokens
+from ddwatch.widgets.factor_row import caveats, model_words, parts_of
+from ddwatch.widgets.figures import age, count, duration, exact, factor, figure, percent, tokens
 from ddwatch.widgets.rows import clean
 from ddwatch.widgets.server_line import algorithm_text, model_name, parallel_text
 
@@ -33,7 +34,8 @@ def fetch(url: str, token: str | None) -> tuple[Snapshot, bytes]:
 
 def settled(before: Snapshot | None, now: Snapshot) -> bool:
     """Whether the sources have told what they had: something read, and either fresh or no more lines coming."""
-    if not now.sources or any(source.last_at is None for source in now.sources):
+    witnesses = [source for source in now.sources if source.witness]
+    if not witnesses or any(source.last_at is None for source in witnesses):
         return False
     if before is None:
         return False
@@ -71,8 +73,10 @@ def number_lines(snapshot: Snapshot) -> Iterator[str]:
             f"expected: {figure(expected.tokens_per_second)} tokens per second, between {figure(expected.low)} and "
             f"{figure(expected.high)} (profile {clean(expected.profile)}{extra})"
         )
+        yield f"expected step time: {figure(expected.step_seconds * 1000)} ms"
     if snapshot.ratio is not None:
         yield f"ratio: {snapshot.ratio:.2f} measured over expected"
+    yield from factor_lines(snapshot)
     yield f"accept length: {figure(now.accept_length)} tokens per request and step"
     milliseconds = None if now.step_seconds is None else now.step_seconds * 1000
     yield f"step time: {figure(milliseconds)} ms (span {now.span})"
@@ -90,6 +94,38 @@ def number_lines(snapshot: Snapshot) -> Iterator[str]:
             f"{figure(window.throughput_min)} tokens per second, {exact(window.clean)} of {exact(window.samples)} "
             "samples clean"
         )
+
+
+def factor_lines(snapshot: Snapshot) -> Iterator[str]:
+    """Why the rate is not the remembered one."""
+    reference = snapshot.reference
+    if reference is None:
+        return
+    remembered = clean(reference.label) + (", inferred" if reference.inferred else "")
+    yield f"remembered: {figure(reference.tokens_per_second)} tokens per second ({remembered})"
+    parts = parts_of(snapshot)
+    if parts:
+        words = ", ".join(
+            f"{name} {factor(value)}" + (f" ({change})" if change else "") for name, value, change in parts
+        )
+        yield f"factors from remembered to measured: {words}"
+    else:
+        yield "factors: not split, the newest sample is mixed or missing"
+
+
+def model_lines(snapshot: Snapshot) -> Iterator[str]:
+    """What the expectation rests on, with its caveats and the differences from its setup."""
+    model = snapshot.model
+    if model is None:
+        return
+    yield f"model: {'; '.join((*caveats(snapshot), *model_words(model)))}"
+    if model.accept_low is not None and model.accept_high is not None:
+        yield (
+            f"accept length learned at this context: {figure(model.accept_low)} to {figure(model.accept_high)} "
+            f"(10 to 90 %), median {figure(model.accept_median)}"
+        )
+    for difference in model.differences:
+        yield f"differs from the profile: {clean(difference)}"
 
 
 def source_line(source: SourceView, at: float) -> str:
@@ -110,6 +146,7 @@ def reading(snapshot: Snapshot) -> str:
     lines += [f"next: {clean(step)}" for step in verdict.next_steps]
     lines += [f"also: {note.name.replace('-', ' ')}: {clean(note.sentence)}" for note in snapshot.notes]
     lines += number_lines(snapshot)
+    lines += model_lines(snapshot)
     server = snapshot.server
     named = [model_name(server.model), algorithm_text(server), parallel_text(server), clean(server.address or "")]
     words = ", ".join(word for word in named if word) or "not named yet"

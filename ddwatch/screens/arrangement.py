@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-Panel = Literal["server", "verdict", "throughput", "accept", "latency", "load", "ranks", "sources", "events", "keys"]
+Panel = Literal[
+    "server", "verdict", "throughput", "accept", "latency", "step", "load", "ranks", "sources", "events", "keys"
+]
 Special = Literal["waiting", "brief"]
 
 SMALLEST = (60, 16)
@@ -14,8 +16,10 @@ BETWEEN = 2
 
 WIDE = 100
 """From here on a table fits beside a plot."""
+ROOM_FOR_THREE = 114
+"""From here on three plots stand side by side on a low screen."""
 VERY_WIDE = 150
-"""From here on three plots stand side by side."""
+"""From here on three panels stand side by side on a tall screen."""
 
 
 class Place(NamedTuple):
@@ -52,34 +56,36 @@ def side_by_side(band: Band, y: int, width: int, height: int) -> dict[str, Place
 
 
 def bands(width: int, height: int, ranks: int) -> list[Band]:
-    """Which panels a screen of this size has room for, from top to bottom."""
-    throughput = Band((("throughput", 1),), 5, 7 if height < 32 else 9, 3)
+    """Which panels a screen of this size has room for, from top to bottom.
+
+    Step time by context is of one rank: where there are several, their table stands in its place.
+    """
     tall = height >= 32
-    if tall and width >= VERY_WIDE:
-        third: tuple[tuple[Panel, int], ...] = (("events", 1), ("sources", 1))
-        if ranks > 1:
-            third = (("ranks", 4), ("events", 5), ("sources", 3))
-        plots = Band((("accept", 1), ("latency", 1), ("load", 1)), 5, 8, 2)
-        return [throughput, plots, Band(third, 6, max(8, min(ranks + 2, 18)), 1)]
-    pair = Band((("accept", 1), ("latency", 1)), 5, 6 if height < 32 else 7, 2)
+    throughput = Band((("throughput", 1),), 5, 9 if tall else 7, 3)
     if not tall:
-        chosen = [throughput, pair]
+        plots: tuple[tuple[Panel, int], ...] = (("accept", 1), ("latency", 1))
+        if ranks <= 1 and width >= ROOM_FOR_THREE:
+            plots = (*plots, ("step", 1))
+        chosen = [throughput, Band(plots, 5, 6, 2)]
         if height >= 20:
             chosen.append(Band((("events", 1),), 3, 4, 1))
         if height >= 22:
             chosen.append(Band((("sources", 1),), 1, 1, 0))
         return chosen
-    if ranks > 1 and width >= WIDE:
-        middle = Band((("load", 1), ("ranks", 1)), 6, min(ranks + 2, 12), 1)
-        return [throughput, pair, middle, Band((("events", 3), ("sources", 2)), 4, 5, 1)]
-    if ranks > 1:
-        middle = Band((("ranks", 1),), 5, min(ranks + 2, 12), 1)
-    else:
-        middle = Band((("load", 1), ("sources", 1)), 5, 7, 1)
-    chosen = [throughput, pair, middle, Band((("events", 1),), 4, 5, 1)]
-    if ranks > 1:
-        chosen.append(Band((("sources", 1),), 1, 1, 0))
-    return chosen
+    if width >= VERY_WIDE:
+        third: tuple[tuple[Panel, int], ...] = (("step", 3), ("events", 3), ("sources", 2))
+        if ranks > 1:
+            third = (("ranks", 4), ("events", 5), ("sources", 3))
+        plots = (("accept", 1), ("latency", 1), ("load", 1))
+        return [throughput, Band(plots, 5, 8, 2), Band(third, 6, max(10, min(ranks + 2, 18)), 2)]
+    pair = Band((("accept", 1), ("latency", 1)), 5, 7, 2)
+    last = [Band((("events", 2), ("sources", 1)), 4, 5, 1)]
+    if width < WIDE:
+        last = [Band((("events", 1),), 4, 5, 1), Band((("sources", 1),), 1, 1, 0)]
+    if ranks <= 1:
+        return [throughput, pair, Band((("step", 3), ("load", 2)), 6, 9, 2), *last]
+    middle: tuple[tuple[Panel, int], ...] = (("load", 1), ("ranks", 1)) if width >= WIDE else (("ranks", 1),)
+    return [throughput, pair, Band(middle, 6, min(ranks + 2, 12), 1), *last]
 
 
 def heights(chosen: Sequence[Band], room: int) -> list[int]:
@@ -98,16 +104,15 @@ def heights(chosen: Sequence[Band], room: int) -> list[int]:
     return given
 
 
-def verdict_height(height: int, loud: bool) -> int:
-    """Rows of the verdict block: three at least, more on a taller screen and, where it is short, when it is loud."""
-    for least, rows in ((34, 5), (20, 4)):
-        if height >= least:
-            return rows + loud
-    return 3
+def verdict_height(height: int, wanted: int) -> int:
+    """Rows of the verdict block: three at least, on a taller screen what it wants and air around it."""
+    if height < 20:
+        return 3
+    return max(4, min(wanted, 6 + (height >= 24))) if height < 34 else max(6, min(wanted + 2, 9))
 
 
 def arrange(
-    width: int, height: int, *, ranks: int = 1, data: bool = True, loud: bool = False, expanded: str | None = None
+    width: int, height: int, *, ranks: int = 1, data: bool = True, wanted: int = 4, expanded: str | None = None
 ) -> dict[str, Place]:
     """Every panel that is shown, with its place; together they fill the screen.
 
@@ -116,7 +121,7 @@ def arrange(
         height: rows of the screen.
         ranks: how many ranks the service has.
         data: whether there is anything to show yet.
-        loud: whether the verdict has more to say than usual.
+        wanted: rows that the verdict block needs to say what matters.
         expanded: the one panel that the reader wants large; None for the overview.
     """
     if width < SMALLEST[0] or height < SMALLEST[1]:
@@ -124,7 +129,7 @@ def arrange(
     top, bottom = Place(0, 0, width, 1), Place(0, height - 1, width, 1)
     if not data:
         return {"server": top, "waiting": Place(0, 1, width, height - 2), "keys": bottom}
-    upper = verdict_height(height, loud) if expanded is None else 3
+    upper = verdict_height(height, wanted) if expanded is None else 3 + (height >= 20)
     verdict = Place(0, 1, width, upper)
     places: dict[str, Place] = {"server": top, "verdict": verdict}
     y, room = 1 + upper, height - 2 - upper

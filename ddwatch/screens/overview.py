@@ -18,9 +18,13 @@ from ddwatch.widgets.plot_panel import AcceptPanel, LatencyPanel, LoadPanel, Thr
 from ddwatch.widgets.ranks import RankPanel
 from ddwatch.widgets.server_line import ServerLine
 from ddwatch.widgets.sources import SourcePanel
-from ddwatch.widgets.verdict_block import VerdictBlock, is_loud
+from ddwatch.widgets.step_panel import StepPanel
+from ddwatch.widgets.verdict_block import VerdictBlock, wanted_rows
 from ddwatch.widgets.view import View
 from ddwatch.widgets.waiting import Waiting
+
+PANELS = ("throughput", "accept", "latency", "step", "load", "ranks", "events", "sources")
+"""The panels that can be made large, by their number key from 1 on."""
 
 
 class Overview(LeanScreen):
@@ -30,6 +34,9 @@ class Overview(LeanScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "expand", "expand the chosen panel", show=False),
         Binding("escape", "overview", "back to the overview", show=False),
+        Binding("tab", "turn(1)", "next panel", show=False, priority=True),
+        Binding("shift+tab", "turn(-1)", "panel before", show=False, priority=True),
+        *(Binding(str(number), f"large({number})", show=False) for number in range(1, len(PANELS) + 1)),
     ]
 
     frame: reactive[Frame | None] = reactive(None, always_update=True, repaint=False)
@@ -44,16 +51,17 @@ class Overview(LeanScreen):
 
     # 80x24                                                    120x40
     # ┌ server ────────────────────────────────── live ┐       ┌ server ───────────────────────────── live ┐
-    # │ verdict   measured   expected   ratio          │       │ verdict   measured   expected   ratio     │
-    # │   batch  context  accept  step  queue   origin │       │   batch  context  accept  step  queue  KV │
-    # │   the sentence, the cause, what to do          │       │   the sentence, the cause, what to do     │
+    # │ verdict   measured   expected (band)   ratio   │       │ verdict   measured   expected     ratio   │
+    # │   batch  context  accept  step         origin  │       │   batch  context  accept  step  queue  KV │
+    # │   remembered → now   accept × context × …      │       │   remembered → now   accept × context × … │
+    # │   from what, or: sentence, cause, next  since  │       │   from what · sentence, cause, next       │
     # ├ throughput ────────────────────────────────────┤       ├ throughput ───────────────────────────────┤
     # │ plot                                   figures │       │ plot                              figures │
     # ├ accept length ────────  verify latency ────────┤       ├ accept length ──────  verify latency ─────┤
     # │ plot         figures    plot           figures │       │ plot       figures    plot        figures │
-    # ├ events ────────────────────────────────────────┤       ├ load: context ──────  ranks or sources ───┤
-    # │ time  kind  text                               │       │ plot         load     table               │
-    # │ ● source  age · lines · unread            cost │       ├ events ─────────────  (sources) ──────────┤
+    # ├ events ────────────────────────────────────────┤       ├ step time by context  load (or: ranks) ───┤
+    # │ time  kind  text                               │       │ curve, band, points   plot        figures │
+    # │ ● source  age · lines · unread            cost │       ├ events ─────────────  sources ────────────┤
     # └ keys ──────────────────────────────────── zone ┘       └ keys ─────────────────────────────── zone ┘
     def compose(self) -> ComposeResult:
         """Every panel once; `place_panels` decides which are seen, and where."""
@@ -63,6 +71,7 @@ class Overview(LeanScreen):
             ThroughputPanel(id="throughput"),
             AcceptPanel(id="accept"),
             LatencyPanel(id="latency"),
+            StepPanel(id="step"),
             LoadPanel(id="load"),
             RankPanel(id="ranks"),
             EventPanel(id="events"),
@@ -91,13 +100,13 @@ class Overview(LeanScreen):
         """Gives each panel its place; does nothing while nothing relevant has changed."""
         width, height = self.size
         ranks = len(self.frame.snapshot.ranks) if self.frame is not None else 1
-        loud = self.frame is not None and is_loud(self.frame.snapshot.verdict)
-        key = (width, height, ranks, self.frame is not None, self.expanded, loud)
+        wanted = wanted_rows(self.frame.snapshot, width) if self.frame is not None else 0
+        key = (width, height, ranks, self.frame is not None, self.expanded, wanted)
         panels = list(self.query(Drawn))
         if key == self._arranged or not width or not height or not panels:
             return
         self._arranged = key
-        places = arrange(width, height, ranks=ranks, data=self.frame is not None, loud=loud, expanded=self.expanded)
+        places = arrange(width, height, ranks=ranks, data=self.frame is not None, wanted=wanted, expanded=self.expanded)
         for panel in panels:
             place = places.get(panel.id or "")
             panel.display = place is not None
@@ -112,6 +121,28 @@ class Overview(LeanScreen):
         elif chosen is not None and chosen.id is not None and chosen.display:
             self.expanded = chosen.id
             self.place_panels()
+
+    def action_large(self, number: int) -> None:
+        """Makes the panel of this number large, whether it is in sight or not; small again by the same key."""
+        panel = PANELS[number - 1]
+        self.enlarge(panel if panel != self.expanded else None)
+
+    def action_turn(self, direction: int) -> None:
+        """Chooses the next panel; while one is large, makes the next one large."""
+        if self.expanded is None:
+            (self.focus_next if direction > 0 else self.focus_previous)()
+            return
+        place = PANELS.index(self.expanded) + direction
+        self.enlarge(PANELS[place % len(PANELS)])
+
+    def enlarge(self, panel: str | None) -> None:
+        """Shows one panel alone; None for all of them."""
+        if self.frame is None:
+            return
+        self.expanded = panel
+        self.place_panels()
+        if panel is not None:
+            self.set_focus(self.query_one(f"#{panel}"))
 
     def action_overview(self) -> None:
         """Back to all panels; from there, no panel is chosen any more."""

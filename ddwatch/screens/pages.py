@@ -1,4 +1,4 @@
-"""The screens that a key lays over the overview: all events, all sources, the help."""
+"""The screens that a key lays over the overview: all events, all sources, the reasons, the help."""
 
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from ddwatch.widgets.lean import LeanScreen
 from ddwatch.widgets.listing import EventListing, HelpListing, Listing, SourceListing
 from ddwatch.widgets.server_line import ServerLine
 from ddwatch.widgets.view import View
+from ddwatch.widgets.why import WhyListing
 
 
 class Page(LeanScreen):
@@ -55,6 +56,13 @@ class SourcePage(Page):
 
     LISTING = SourceListing
     BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "leave", "back", priority=True, show=False)]
+
+
+class WhyPage(Page):
+    """Everything that the verdict rests on."""
+
+    LISTING = WhyListing
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "leave", "back", priority=True, show=False)]
 
 
 class HelpPage(Page):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.drawn import Drawn
+from ddwatch.widgets.factor_row import factor_row
 from ddwatch.widgets.figures import age, count, figure, milliseconds, percent, tokens
 from ddwatch.widgets.rows import Role, Row, Span, clean, merged
 from ddwatch.widgets.server_line import algorithm_text, model_name
@@ -11,8 +12,8 @@ from ddwatch.widgets.verdict_block import verdict_words
 from ddwatch.widgets.view import View
 
 
-def brief_rows(frame: Frame, view: View) -> list[Row]:
-    """Verdict and rate; expected; what it rests on; the sentence; the server. The first line is honest alone."""
+def brief_rows(frame: Frame, view: View, width: int = 60) -> list[Row]:
+    """Verdict and rate; expected; factors; numbers; the sentence; the server. The first line is honest alone."""
     snapshot = frame.snapshot
     now = snapshot.now
     first: list[Span] = []
@@ -32,16 +33,23 @@ def brief_rows(frame: Frame, view: View) -> list[Row]:
         ]
     )
     rows = [merged(first)]
-    if snapshot.expected is not None:
-        expected = snapshot.expected
+    expected = snapshot.expected
+    if expected is not None:
         ratio = f", ratio {snapshot.ratio:.2f}" if snapshot.ratio is not None else ""
-        rows.append(((f"expected {figure(expected.low)}…{figure(expected.high)}{ratio}", "expected"),))
+        name = "guessed" if expected.extrapolated else "expected"
+        figures = f"{figure(expected.tokens_per_second)} ({figure(expected.low)}…{figure(expected.high)})"
+        rows.append(((f"{name} {figures}{ratio}", "expected"),))
+    factors = factor_row(snapshot, width, "")
+    if factors is not None:
+        rows.append(factors)
     rows.append(
         (
             (f"batch {count(now.batch)} context {tokens(now.context_tokens)} ", "text"),
             (f"accept {figure(now.accept_length)} step {milliseconds(now.step_seconds)} ms", "text"),
         )
     )
+    if snapshot.model is not None and not snapshot.model.calibrated:
+        rows.append((("not calibrated: explains, never accuses", "label"),))
     rows.append(
         (((f"queue {count(now.queued)} KV {percent(now.token_usage)} ", "text")), (_age_text(frame, view), "label"))
     )
@@ -61,7 +69,7 @@ class Brief(Drawn):
 
     def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
         """The lines that fit; the quit key where a line is left."""
-        rows = brief_rows(frame, view)
+        rows = brief_rows(frame, view, width)
         if height > len(rows):
             rows.append((("q quit · needs 60x16 for plots", "label"),))
         return rows[:height]

@@ -51,6 +51,10 @@ class Layer:
         return self._cells[row * self.width + column]
 
 
+FULL = 0xFF
+"""All dots of a cell."""
+
+
 def braille(bits: int) -> str:
     """The braille sign of a cell's dots."""
     return chr(BRAILLE + bits) if bits else " "

@@ -20,6 +20,13 @@ def figure(value: float | None) -> str:
     return f"{sign}{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f}{letter}"
 
 
+def short(value: float | None) -> str:
+    """Two significant digits in at most three cells: 0.9, 2.5, 12, for the ends of a range."""
+    if value is None:
+        return ABSENT
+    return f"{value:.1f}" if value < 9.95 else figure(value) if value >= 999.5 else f"{value:.0f}"
+
+
 def tokens(value: float | None) -> str:
     """A length in tokens: whole below a thousand, then 5.9k, 59.3k, 593k."""
     if value is None:
@@ -43,6 +50,11 @@ def count(value: float | None) -> str:
 def exact(value: int) -> str:
     """A whole number in full with thin grouping: 12 345."""
     return f"{value:,}".replace(",", " ")
+
+
+def factor(value: float | None) -> str:
+    """A factor of a product: ×0.39, ×1.00, ×12.3."""
+    return ABSENT if value is None else f"×{figure(value)}"
 
 
 def milliseconds(seconds: float | None) -> str:

@@ -11,11 +11,12 @@ from ddwatch.widgets.view import View
 
 KEYS = (
     (9, "?", "help"),
-    (7, "space", "freeze"),
-    (6, "+ -", "window"),
-    (5, "tab", "panels"),
-    (4, "e", "events"),
-    (3, "s", "sources"),
+    (7, "x", "why"),
+    (4, "space", "freeze"),
+    (5, "+ -", "window"),
+    (6, "1…8", "panels"),
+    (3, "e", "events"),
+    (2, "s", "sources"),
     (8, "q", "quit"),
 )
 """Worth, key, what it does."""
@@ -26,8 +27,9 @@ REPLAY_KEYS = (
     (7, "← →", "seek"),
     (6, "[ ]", "speed"),
     (5, "+ -", "window"),
-    (4, "tab", "panels"),
-    (3, "e", "events"),
+    (4, "1…8", "panels"),
+    (3, "x", "why"),
+    (2, "e", "events"),
     (8, "q", "quit"),
 )
 

@@ -127,15 +127,20 @@ HELP: tuple[tuple[str, str], ...] = (
     ("! ✗ ?", "look: low or high accept · slow step, stalled, down · blind"),
     ("line", "measured on clean samples; a break is a time without any"),
     ("dots", "contaminated (prefill, idle, batch changed): never averaged"),
-    ("band", "expected at this batch, context and accept length"),
+    ("band", "expected at this batch, context and accept length; = its line"),
+    ("range", "learned accept lengths here: 80 % lie inside"),
+    ("◆ ╱", "the present step among earlier ones · no evidence: a guess"),
+    ("×", "factors of now over remembered; their product is exact"),
     ("╌ ┊", "idle stretch · lines may have been lost here"),
     ("▲ ! ✗", "on the time row: start or restart, retraction, crash"),
     ("–", "not reported; never zero"),
     ("", "Keys"),
     ("space", "freeze the picture, data goes on; again: go on"),
     ("+ -", "time window: 1, 5, 15, 60 min"),
-    ("tab", "choose a panel; enter: make it large; escape: back"),
-    ("e  s", "all events · all sources; again or escape: back"),
+    ("1…8", "one panel large: throughput, accept, latency, step time,"),
+    ("", "  load, ranks, events, sources; again or escape: back"),
+    ("tab", "choose a panel; enter: make it large; tab: the next one"),
+    ("x  e  s", "why · all events · all sources; again or escape: back"),
     ("p ← → [ ]", "in a replay: pause, back and on 30 s, slower and faster"),
     ("ctrl+p", "all commands by name"),
     ("ctrl+z", "to the shell; `fg` brings it back"),
@@ -165,6 +170,9 @@ class HelpListing(Listing):
         rows: list[Row] = []
         for sign, words in HELP:
             look: Role = "text"
-            spans: list[Span] = [(f"   {sign:<11}", "strong"), (words, look)] if sign else [(f" {words}", "label")]
+            spans: list[Span] = [(f"   {sign:<11}", "strong"), (words, look)]
+            if not sign:
+                # A title stands at the left, a continuation under the words that it continues.
+                spans = [(" " * 12 + words, look)] if words.startswith(" ") else [(f" {words}", "label")]
             rows.append(merged(spans))
         return rows

@@ -4,7 +4,7 @@ Pure: readings, a width and a height in, exactly that many rows and cells out. C
 are anchored to the clock, so that the picture moves by whole columns and never shimmers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timezone, tzinfo
 from itertools import pairwise
@@ -12,7 +12,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from ddwatch.widgets.axis import label, time_ticks
-from ddwatch.widgets.canvas import Layer, braille, stroke
+from ddwatch.widgets.canvas import FULL, Layer, braille, stroke
 from ddwatch.widgets.rows import Role, Row, Span, block, merged
 
 GUTTER = 6
@@ -40,6 +40,8 @@ class Reading(NamedTuple):
     low: float | None = None
     """Lower end of the expected band at this moment."""
     high: float | None = None
+    expected: float | None = None
+    """What the model holds of this moment."""
 
 
 class Mark(NamedTuple):
@@ -63,6 +65,10 @@ class Plot:
     limit: float
     """Upper end of the axis; its lower end is 0."""
     marks: Sequence[Mark] = ()
+    range: tuple[float, float] | None = None
+    """A range that holds for the whole picture, drawn as a band."""
+    range_words: str = ""
+    """What that range is, written into it where there is room."""
     zone: tzinfo = field(default=timezone.utc)
     ascii: bool = False
 
@@ -134,6 +140,53 @@ def _buckets(plot: Plot, columns: int) -> list[_Bucket]:
     return [bucket for bucket in buckets if bucket.column < columns]
 
 
+class _Expectation(NamedTuple):
+    """What was expected during one dot column."""
+
+    column: int
+    first: float
+    last: float
+    low: float
+    middle: float | None
+    high: float
+    joined: bool
+    """False when an idle stretch or a gap lies before it."""
+
+
+def _expectations(readings: Sequence[Reading], column_of: Callable[[float], int]) -> Iterator[_Expectation]:
+    """The medians of low, middle and high of each dot column that has any."""
+    held: list[Reading] = []
+    joined = after_cut = True
+
+    def whole() -> _Expectation:
+        """The collected readings as one."""
+        middles = [reading.expected for reading in held if reading.expected is not None]
+        return _Expectation(
+            column=column_of(held[0].at),
+            first=held[0].at,
+            last=held[-1].at,
+            low=median(reading.low or 0.0 for reading in held),
+            middle=median(middles) if middles else None,
+            high=median(reading.high or 0.0 for reading in held),
+            joined=joined,
+        )
+
+    for reading in readings:
+        cut = reading.kind in ("idle", "gap")
+        if held and (cut or (reading.low is not None and column_of(reading.at) != column_of(held[0].at))):
+            yield whole()
+            held = []
+            joined = True
+        if cut:
+            after_cut = True
+        elif reading.low is not None and reading.high is not None:
+            if not held:
+                joined, after_cut = not after_cut, False
+            held.append(reading)
+    if held:
+        yield whole()
+
+
 class _Picture:
     """The layers of one plot while it is drawn; sizes in cells."""
 
@@ -144,6 +197,7 @@ class _Picture:
         self.measured = Layer(width, height)
         self.tainted = Layer(width, height)
         self.band = Layer(width, height)
+        self.expected = Layer(width, height)
         self.step, self.leftmost = time_of_column(plot, width * 2)
 
     def column(self, at: float) -> int:
@@ -153,25 +207,29 @@ class _Picture:
     def y(self, value: float) -> int:
         """The dot row of a value, kept inside the axis."""
         down = self.height * 4 - 1
-        return min(down, max(0, round((1 - value / self.plot.limit) * down)))
+        inside = min(self.plot.limit, max(0.0, value))
+        return round((1 - inside / self.plot.limit) * down)
 
     def draw_band(self) -> None:
-        """The expected range behind the line, one dot column per bucket, carried on to the next reading nearby."""
+        """The expected range and line behind, the median of each dot column, carried on to the next one nearby."""
+        if self.plot.range is not None:
+            low, high = self.plot.range
+            for x in range(self.width * 2):
+                self.band.column(x, range(self.y(high), self.y(low) + 1))
         farthest = max(JOIN * usual_distance(self.plot.readings), 1.5 * self.step)
-        known: tuple[float, float, float] | None = None
-        for reading in self.plot.readings:
-            if reading.kind in ("idle", "gap"):
-                known = None
-            if reading.low is None or reading.high is None:
-                continue
-            here = self.column(reading.at)
-            start = here
-            if known is not None and reading.at - known[0] <= farthest:
-                start = min(here, self.column(known[0]) + 1)
-            top, bottom = self.y(reading.high), self.y(reading.low)
-            for x in range(max(0, start), min(self.width * 2 - 1, here) + 1):
+        known: _Expectation | None = None
+        for here in _expectations(self.plot.readings, self.column):
+            start = here.column
+            if known is not None and here.joined and here.first - known.last <= farthest:
+                start = min(here.column, known.column + 1)
+                if known.middle is not None and here.middle is not None:
+                    self.expected.line(known.column, self.y(known.middle), here.column, self.y(here.middle))
+            elif here.middle is not None:
+                self.expected.dot(here.column, self.y(here.middle))
+            top, bottom = self.y(here.high), self.y(here.low)
+            for x in range(max(0, start), min(self.width * 2 - 1, here.column) + 1):
                 self.band.column(x, range(top, bottom + 1))
-            known = (reading.at, reading.low, reading.high)
+            known = here
 
     def draw_readings(self) -> None:
         """Contaminated readings as single dots, clean ones as a line with its spread."""
@@ -188,15 +246,18 @@ class _Picture:
     def cell(self, column: int, row: int) -> Span:
         """The sign and role of one cell: measured before contaminated before expected."""
         sign = stroke if self.plot.ascii else braille
+        shaded = self.band.bits(column, row)
         bits = self.measured.bits(column, row)
         if bits:
-            return sign(bits), "measured-on-band" if bits & self.band.bits(column, row) else "measured"
+            return sign(bits), "measured-on-band" if bits & shaded else "measured"
         bits = self.tainted.bits(column, row)
         if bits:
             return "." if self.plot.ascii else braille(bits), "tainted"
-        bits = self.band.bits(column, row)
+        bits = self.expected.bits(column, row)
         if bits:
-            return ":" if self.plot.ascii else braille(bits), "band"
+            return "=" if self.plot.ascii else braille(bits), "expected-on-band" if bits & shaded else "expected"
+        if shaded:
+            return ":" if self.plot.ascii else braille(shaded), "band-full" if shaded == FULL else "band"
         return " ", "text"
 
     def stretches(self) -> list[tuple[Kind, int, int]]:
@@ -222,7 +283,7 @@ def _write(cells: list[Span], first: int, text: str, role: Role) -> None:
             cells[place] = (sign, role)
 
 
-def _write_whole(cells: list[Span], first: int, text: str) -> None:
+def write_whole(cells: list[Span], first: int, text: str) -> None:
     """Puts a label over empty cells, or leaves it out where it would be cut or touch something."""
     around = cells[max(0, first - 1) : first + len(text) + 1]
     if first >= 0 and first + len(text) <= len(cells) and all(sign == " " for sign, _ in around):
@@ -245,7 +306,18 @@ def _mark_stretches(picture: _Picture, grid: list[list[Span]]) -> None:
         _write(grid[-1], first, "╌" * left + text + "╌" * (room - len(text) - left), "label")
 
 
-def _axis_label(row: int, height: int, top: float) -> tuple[str, str]:
+def _name_range(plot: Plot, grid: list[list[Span]]) -> None:
+    """Writes into the band of the whole picture what it is, where nothing measured is covered."""
+    words = f" {plot.range_words} "
+    for cells in grid:
+        for first in (1, len(cells) - len(words) - 1):
+            under = cells[first : first + len(words)]
+            if len(under) == len(words) and first > 0 and all(role in ("band", "band-full") for _, role in under):
+                cells[first : first + len(words)] = [(sign, "expected-on-band") for sign in words]
+                return
+
+
+def axis_label(row: int, height: int, top: float) -> tuple[str, str]:
     """The text left of a plot row, and the axis sign."""
     if row == 0:
         return label(top), "┤"
@@ -268,12 +340,12 @@ def _time_row(plot: Plot, width: int) -> Row:
     begin = leftmost * step
     if width < NARROW:
         minutes = f"−{plot.window / 60:.0f} min"
-        _write_whole(cells, 0, minutes)
-        _write_whole(cells, width - 3, "now")
+        write_whole(cells, 0, minutes)
+        write_whole(cells, width - 3, "now")
     else:
         for at, text in time_ticks(begin, begin + plot.window, plot.zone, width // 10):
             first = (int(at // step) - leftmost) // 2 - len(text) // 2
-            _write_whole(cells, first, text)
+            write_whole(cells, first, text)
     return tuple(cells)
 
 
@@ -288,10 +360,12 @@ def draw(plot: Plot, width: int, height: int) -> tuple[Row, ...]:
     picture.draw_band()
     picture.draw_readings()
     grid = [[picture.cell(column, row) for column in range(across)] for row in range(down)]
+    if plot.range is not None and plot.range_words:
+        _name_range(plot, grid)
     _mark_stretches(picture, grid)
     rows: list[Row] = []
     for row, cells in enumerate(grid):
-        text, sign = _axis_label(row, down, plot.limit)
+        text, sign = axis_label(row, down, plot.limit)
         rows.append(merged(((f"{text:>4} ", "label"), (sign, "faint"), *cells)))
     if with_time:
         rows.append(merged(((" " * GUTTER, "label"), *_time_row(plot, across))))

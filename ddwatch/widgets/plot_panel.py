@@ -6,7 +6,7 @@ from typing import ClassVar
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.widgets.axis import limit
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import count, percent, tokens
+from ddwatch.widgets.figures import count, percent, short, tokens
 from ddwatch.widgets.plot import Plot, draw
 from ddwatch.widgets.quantities import (
     ACCEPT,
@@ -40,6 +40,12 @@ def figure_rows(pairs: Sequence[tuple[str, str, Role]], width: int) -> list[Row]
     return rows
 
 
+def beside_rows(field: Sequence[Row], pairs: Sequence[tuple[str, str, Role]], width: int) -> list[Row]:
+    """The rows of a picture with its figures beside them in `width` cells."""
+    texts = block(figure_rows(pairs, width), width, len(field))
+    return [merged((*left, *end)) for left, end in zip(field, texts, strict=True)]
+
+
 def standard_figures(quantity: Quantity, frame: Frame, view: View, sums: Summary) -> list[tuple[str, str, Role]]:
     """Now, expected where known, median, the worse extreme, clean share, the other extreme: in order of worth."""
     present: Role = "tainted" if frame.snapshot.now.flags or view.outdated(frame) else "measured"
@@ -47,6 +53,9 @@ def standard_figures(quantity: Quantity, frame: Frame, view: View, sums: Summary
     expected = quantity.expected(frame)
     if expected is not None:
         pairs.append(("expected", quantity.show(expected), "expected"))
+    known = quantity.range(frame)
+    if known is not None:
+        pairs.append(("range", "…".join(short(value) for value in known), "expected"))
     pairs.append(("median", quantity.show(sums.middle), "text"))
     extremes = {"min": quantity.show(sums.least), "max": quantity.show(sums.most)}
     other = "max" if quantity.worst == "min" else "min"
@@ -94,6 +103,7 @@ class PlotPanel(Drawn, can_focus=True):
             view.frozen,
             view.zone,
             len(frame.history.events),
+            self.QUANTITY.range(frame) is None,
         )
 
     def title(self, frame: Frame) -> tuple[str, str]:
@@ -108,7 +118,9 @@ class PlotPanel(Drawn, can_focus=True):
         """Heading, plot, figures."""
         points = points_in_view(frame, view.window)
         seen = readings(points, self.QUANTITY)
-        self._limit = limit(self._limit, peak(seen), self.QUANTITY.floor)
+        known = self.QUANTITY.range(frame)
+        most = max([each for each in (peak(seen), known[1] if known else None) if each is not None], default=None)
+        self._limit = limit(self._limit, most, self.QUANTITY.floor)
         start = frame.snapshot.at - view.window
         sums = summary([point for point in points if point.at >= start], self.QUANTITY)
         beside = FIGURES if width >= NARROW else NARROW_FIGURES
@@ -121,17 +133,18 @@ class PlotPanel(Drawn, can_focus=True):
                 window=view.window,
                 limit=self._limit,
                 marks=marks(frame.history.events),
+                range=known,
+                range_words=self.QUANTITY.range_words,
                 zone=view.zone,
                 ascii=view.ascii,
             ),
             width - beside,
             height - 1,
         )
-        texts = block(figure_rows(self.figures(frame, view, sums), beside), beside, height - 1)
         title, unit = self.title(frame)
         right = window_text(view.window) if width >= NARROW else ""
         rows = [heading(title, unit, right, width, focused=self.has_focus)]
-        rows.extend(merged((*left, *end)) for left, end in zip(field, texts, strict=True))
+        rows += beside_rows(field, self.figures(frame, view, sums), beside)
         return faded(rows) if view.dimmed() else rows
 
     def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:

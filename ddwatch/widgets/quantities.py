@@ -23,7 +23,13 @@ class Quantity(Struct, frozen=True, kw_only=True):
     """The present value, in the same unit."""
     band: Callable[[Point], tuple[float, float] | None] = lambda _point: None
     """The expected range at a point."""
+    middle: Callable[[Point], float | None] = lambda _point: None
+    """The expected value at a point."""
     expected: Callable[[Frame], float | None] = lambda _frame: None
+    """The expected value now."""
+    range: Callable[[Frame], tuple[float, float] | None] = lambda _frame: None
+    """The range that was learned of it, for the whole picture."""
+    range_words: str = ""
     show: Callable[[float | None], str] = figure
     """How its values are written."""
     worst: str = "min"
@@ -49,6 +55,14 @@ def _step_band(point: Point) -> tuple[float, float] | None:
     return step * 1000 * middle / high, step * 1000 * middle / low
 
 
+def _accept_range(frame: Frame) -> tuple[float, float] | None:
+    """What was learned of the accept length at the present context; nothing without a model."""
+    model = frame.snapshot.model
+    if model is None or model.accept_low is None or model.accept_high is None:
+        return None
+    return model.accept_low, model.accept_high
+
+
 THROUGHPUT = Quantity(
     title="throughput",
     unit="tok/s",
@@ -56,6 +70,7 @@ THROUGHPUT = Quantity(
     of_point=lambda point: point.throughput,
     of_frame=lambda frame: frame.snapshot.now.throughput,
     band=_throughput_band,
+    middle=lambda point: point.expected_throughput,
     expected=lambda frame: frame.snapshot.expected.tokens_per_second if frame.snapshot.expected else None,
 )
 ACCEPT = Quantity(
@@ -64,6 +79,8 @@ ACCEPT = Quantity(
     floor=4.0,
     of_point=lambda point: point.accept_length,
     of_frame=lambda frame: frame.snapshot.now.accept_length,
+    range=_accept_range,
+    range_words="learned 10–90 %",
 )
 LATENCY = Quantity(
     title="verify latency",
@@ -72,6 +89,7 @@ LATENCY = Quantity(
     of_point=lambda point: _milliseconds(point.step_seconds),
     of_frame=lambda frame: _milliseconds(frame.snapshot.now.step_seconds),
     band=_step_band,
+    middle=lambda point: _milliseconds(point.expected_step_seconds),
     expected=lambda frame: _milliseconds(frame.snapshot.expected.step_seconds) if frame.snapshot.expected else None,
     worst="max",
 )
@@ -127,7 +145,7 @@ def readings(points: Sequence[Point], quantity: Quantity) -> list[Reading]:
             continue
         low, high = quantity.band(point) or (None, None)
         kind = "tainted" if point.contaminated else "clean"
-        found.append(Reading(point.at, kind, quantity.of_point(point), low, high))  # type: ignore[arg-type]
+        found.append(Reading(point.at, kind, quantity.of_point(point), low, high, quantity.middle(point)))  # type: ignore[arg-type]
     return found
 
 

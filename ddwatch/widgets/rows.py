@@ -16,7 +16,11 @@ Role = Literal[
     "measured",
     "measured-on-band",
     "expected",
+    "expected-on-band",
     "band",
+    "band-full",
+    "outside",
+    "here",
     "tainted",
     "ok",
     "notice",
@@ -30,7 +34,8 @@ Role = Literal[
 ]
 """What a piece of text is, never how it looks; app.tcss gives each role its look.
 
-`band` is the expected range behind what was measured, `bar` the lines at top and bottom, `-block` the loud form
+`band` is the expected range behind what was measured, `outside` the region where no evidence is, `here` the present
+reading among others, `bar` the lines at top and bottom, `-block` the loud form
 of a verdict.
 """
 
@@ -75,6 +80,8 @@ ASCII = {
         "▎": "|",
         "━": "=",
         "⏎": ">",
+        "◆": "@",
+        "╱": "/",
     }.items()
 }
 """A one-cell ASCII stand-in for each sign that the screen uses; a letter of the world's becomes `?`."""

@@ -45,7 +45,8 @@ def one_line(frame: Frame, view: View, width: int) -> Row:
     if not sources:
         return spread(((" no source yet", "label"),), ((own_cost(frame) + " ", "label"),), width)
     order = {"lost": 0, "waiting": 1, "up": 2}
-    source = min(sources, key=lambda each: order[each.state])
+    # Hardware that is simply not here is not the worst that can be said.
+    source = min(sources, key=lambda each: order[each.state] if each.witness or each.state == "lost" else order["up"])
     sign, role = STATES[source.state]
     spans: list[Span] = [(f" {sign} ", role), (clean(source.name), "text")]
     if source.state == "up":

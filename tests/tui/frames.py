@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from ddwatch.core.snapshot import (
     Event,
-    Expected,
     Frame,
     History,
     Now,
@@ -47,7 +46,7 @@ LEARNING = Verdict(
 LOG = SourceView(name="sglang.log", state="up", last_at=NOON - 0.4, lines=12_345, detail="/var/log/sglang.log")
 
 
-def founding_points(seconds: int = 300, *, expected: bool = False, seed: int = 1) -> list[Point]:
+def founding_points(seconds: int = 300, *, seed: int = 1) -> list[Point]:
     """Context grows from 0.3k to 5.9k on reasoning text; the rate falls from 138 to 32 as it should."""
     rng = random.Random(seed)
     points = []
@@ -60,7 +59,6 @@ def founding_points(seconds: int = 300, *, expected: bool = False, seed: int = 1
         rate = accept / noisy
         rate = min(rate, 138 + rng.gauss(0, 2))
         tainted = second % 61 == 0
-        model = accept / step
         points.append(
             Point(
                 seq=second + 1,
@@ -73,10 +71,6 @@ def founding_points(seconds: int = 300, *, expected: bool = False, seed: int = 1
                 queued=0,
                 context_tokens=context,
                 total_context_tokens=int(context),
-                expected_throughput=min(model, 138) if expected else None,
-                expected_low=min(model, 138) * 0.87 if expected else None,
-                expected_high=min(model, 138) * 1.14 if expected else None,
-                expected_step_seconds=step if expected else None,
             )
         )
     return points
@@ -138,48 +132,6 @@ def frame_of(points: Sequence[Point], **changes: object) -> Frame:
 def founding() -> Frame:
     """Today's product: no model yet."""
     return frame_of(founding_points())
-
-
-def founding_expected() -> Frame:
-    """The founding story with a model: 32 tok/s is as expected."""
-    points = founding_points(expected=True)
-    return frame_of(
-        points,
-        verdict=Verdict(
-            name="as-expected",
-            severity="ok",
-            since=NOON - 3000,
-            sentence="138 to 32 tok/s: accept length ×0.39, context ×0.59, batch ×1.00, unexplained ×1.01",
-        ),
-        expected=Expected(
-            profile="kimi-k2.6-ddtree-8x-rtx-pro-6000", tokens_per_second=30.9, low=26.8, high=35.1, step_seconds=0.096
-        ),
-        ratio=1.04,
-    )
-
-
-def slow() -> Frame:
-    """The same service with 41 ms on every step."""
-    points = [
-        replace(point, throughput=(point.throughput or 0) * 0.7, step_seconds=(point.step_seconds or 0) / 0.7)
-        if point.at > NOON - 120
-        else point
-        for point in founding_points(expected=True)
-    ]
-    return frame_of(
-        points,
-        verdict=Verdict(
-            name="slow-step",
-            severity="page",
-            since=NOON - 120,
-            sentence="step 137 ms, expected 96: +41 ms on every step since 11:58:00 (112 clean steps)",
-            cause="GPU 5 thermal slowdown, 1.62 GHz against 2.41 on the others, since 11:58",
-            next_steps=("nvidia-smi -q -d PERFORMANCE -i 5", "check airflow", "ddwatch compare --at 11:58"),
-        ),
-        expected=Expected(profile="kimi", tokens_per_second=30.6, low=26.5, high=34.8, step_seconds=0.096),
-        ratio=0.70,
-        events=(*STORY, *events((120.0, "verdict", "page", "slow step: 137 ms against 96 expected"))),
-    )
 
 
 def dp8() -> Frame:

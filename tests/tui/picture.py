@@ -13,7 +13,7 @@ from ddwatch.app import DDWatch
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from ddwatch.feeds.contract import ReplayControls
-from tests.tui import frames
+from tests.tui import frames, model_frames
 
 
 class Told:
@@ -65,9 +65,9 @@ FAULT = SourceFault(
     reason="the sidecar at http://127.0.0.1:9477 is gone (connection refused); trying again every 5 s",
 )
 
-STORIES = {
-    name: getattr(frames, name)
-    for name in ("founding", "founding_expected", "slow", "dp8", "idle", "warming", "source_lost", "crash")
+STORIES = {name: getattr(frames, name) for name in ("founding", "dp8", "idle", "warming", "source_lost", "crash")} | {
+    f"model-{name}": getattr(model_frames, name)
+    for name in ("founding_end", "narrow", "differing", "outside", "uncalibrated_slow", "slow", "dp8")
 }
 
 

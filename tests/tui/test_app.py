@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ddwatch.app import DDWatch
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
-from tests.tui import frames
+from tests.tui import frames, model_frames
 from tests.tui.picture import Told
 from tests.tui.screen import moved, watched
 
@@ -152,11 +152,12 @@ def test_the_end_of_a_feed_keeps_its_last_words() -> None:
 
 def test_a_small_terminal_has_five_lines_and_a_tiny_one_an_honest_one() -> None:
     async def story() -> None:
-        async with watched(Told(frames.slow()), 50, 8) as screen:
-            await screen.reads("✗ SLOW STEP 21.6 tok/s")
+        async with watched(Told(model_frames.slow()), 50, 8) as screen:
+            await screen.reads("✗ SLOW STEP 20.6 tok/s")
             for words in (
-                "expected 26.5…34.8, ratio 0.70",
-                "batch 1 context 5.9k accept 3.06 step 142 ms",
+                "expected 30.9 (28.6…33.4), ratio 0.67",
+                "138 → 20.6 accept ×0.40 context ×0.56 rest ×0.66",
+                "batch 1 context 5.9k accept 2.96 step 144 ms",
                 "Kimi-K2.6",
             ):
                 assert words in screen.text()
@@ -182,7 +183,7 @@ def test_resizing_arranges_anew() -> None:
             await screen.reads("7 of 8 live")
             await screen.pilot.resize_terminal(80, 24)
             await screen.until(lambda: "7 of 8 live" not in screen.text())
-            await screen.reads("e events")
+            await screen.reads("x why")
             await screen.pilot.resize_terminal(40, 10)
             await screen.reads("q quit")
 
@@ -192,7 +193,7 @@ def test_resizing_arranges_anew() -> None:
 def test_ascii_is_ascii_everywhere() -> None:
     async def story() -> None:
         for size in ((120, 40), (80, 24), (50, 8)):
-            async with watched(Told(frames.slow()), *size, ascii_only=True) as screen:
+            async with watched(Told(model_frames.slow()), *size, ascii_only=True) as screen:
                 await screen.reads("X SLOW STEP")
                 assert screen.text().isascii()
 

@@ -8,10 +8,10 @@ from ddwatch.screens.arrangement import arrange, verdict_height
 WIDTHS, HEIGHTS = st.integers(60, 220), st.integers(16, 80)
 
 
-@given(WIDTHS, HEIGHTS, st.sampled_from([1, 2, 8, 64]), st.booleans(), st.booleans())
-def test_panels_lie_inside_and_never_overlap(width: int, height: int, ranks: int, loud: bool, data: bool) -> None:
+@given(WIDTHS, HEIGHTS, st.sampled_from([1, 2, 8, 64]), st.integers(0, 20), st.booleans())
+def test_panels_lie_inside_and_never_overlap(width: int, height: int, ranks: int, wanted: int, data: bool) -> None:
     taken: set[tuple[int, int]] = set()
-    for place in arrange(width, height, ranks=ranks, loud=loud, data=data).values():
+    for place in arrange(width, height, ranks=ranks, wanted=wanted, data=data).values():
         cells = {(x, y) for x in range(place.x, place.x + place.width) for y in range(place.y, place.y + place.height)}
         assert place.width > 0
         assert place.height > 0
@@ -41,20 +41,26 @@ def test_a_low_screen_has_only_the_brief_reading() -> None:
 def test_panels_fold_by_priority() -> None:
     assert arrange(60, 16).keys() == {"server", "verdict", "throughput", "accept", "latency", "keys"}
     assert arrange(80, 24).keys() == arrange(60, 16).keys() | {"events", "sources"}
-    assert arrange(120, 40).keys() == arrange(80, 24).keys() | {"load"}
-    assert arrange(120, 40, ranks=8).keys() == arrange(120, 40).keys() | {"ranks"}
+    assert arrange(120, 24).keys() == arrange(80, 24).keys() | {"step"}
+    assert arrange(120, 40).keys() == arrange(80, 24).keys() | {"step", "load"}
+    assert arrange(120, 40, ranks=8).keys() == arrange(80, 24).keys() | {"load", "ranks"}
+    assert arrange(160, 50).keys() == arrange(120, 40).keys()
 
 
-@given(WIDTHS, HEIGHTS, st.sampled_from(["throughput", "events", "ranks"]))
+@given(WIDTHS, HEIGHTS, st.sampled_from(["throughput", "step", "events", "ranks"]))
 def test_an_expanded_panel_has_what_the_verdict_leaves(width: int, height: int, panel: str) -> None:
     places = arrange(width, height, expanded=panel)
     assert places.keys() == {"server", "verdict", panel, "keys"}
-    assert places[panel].height == height - 5
+    assert places[panel].height == height - 5 - (height >= 20)
 
 
-@given(WIDTHS, HEIGHTS)
-def test_a_loud_verdict_gets_at_most_one_row_more(width: int, height: int) -> None:
-    assert 0 <= verdict_height(height, True) - verdict_height(height, False) <= 1
+@given(st.integers(16, 80), st.integers(0, 20))
+def test_the_verdict_gets_the_rows_that_it_wants_and_never_the_screen(height: int, wanted: int) -> None:
+    rows = verdict_height(height, wanted)
+    assert 3 <= rows <= 9
+    assert rows <= height / 3
+    assert rows <= verdict_height(height + 1, wanted)
+    assert rows <= verdict_height(height, wanted + 1) <= rows + 1
 
 
 def test_before_data_the_middle_is_one_face() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from tests.conftest import Golden
-from tests.tui import frames
+from tests.tui import frames, model_frames
 from tests.tui.picture import FAULT, Told
 from tests.tui.screen import watched
 
@@ -34,9 +34,11 @@ def of(story: Callable[[], Frame], *more: SourceFault) -> Callable[[], Sequence[
 FACES: dict[str, tuple[Callable[[], Sequence[Frame | SourceFault]], str]] = {
     "waiting": (nothing, "waiting for the first data"),
     "learning": (of(frames.founding), "● live"),
-    "as-expected": (of(frames.founding_expected), "as expected"),
-    "slow": (of(frames.slow), "SLOW STEP"),
-    "dp8": (of(frames.dp8), "SIMULATED"),
+    "as-expected": (of(model_frames.founding_end), "as expected"),
+    "slow": (of(model_frames.slow), "SLOW STEP"),
+    "outside": (of(model_frames.outside), "learning"),
+    "uncalibrated": (of(model_frames.uncalibrated_slow), "learning"),
+    "dp8": (of(model_frames.dp8), "SIMULATED"),
     "idle": (of(frames.idle), "idle"),
     "warming": (of(frames.warming), "warming"),
     "source-lost": (of(frames.source_lost), "BLIND"),
@@ -47,17 +49,18 @@ FACES: dict[str, tuple[Callable[[], Sequence[Frame | SourceFault]], str]] = {
 """Name -> what the feed says, and the words that show that it has arrived."""
 
 PICTURES = (
-    ("waiting", (80, 24), ()),
+    ("outside", (80, 24), ("4",)),
     ("as-expected", (80, 24), ()),
+    ("as-expected", (120, 40), ()),
     ("slow", (80, 24), ()),
     ("slow", (120, 40), ()),
     ("dp8", (120, 40), ()),
     ("idle", (80, 24), ()),
     ("source-lost", (80, 24), ()),
     ("sidecar-gone", (80, 24), ()),
-    ("other-version", (80, 24), ()),
     ("slow", (50, 8), ()),
     ("learning", (80, 24), ("question_mark",)),
+    ("slow", (80, 24), ("x",)),
 )
 """At most a dozen: face, size, keys."""
 

@@ -124,7 +124,7 @@ def test_the_palette_has_our_commands_only() -> None:
             names = [command.title for command in screen.app.get_system_commands(screen.app.screen)]
             assert names == [
                 "Freeze or go on", "Longer time window", "Shorter time window",
-                "All events", "All sources", "Help", "Quit",
+                "All events", "All sources", "Why", "Help", "Quit",
             ]  # fmt: skip
             await screen.press("ctrl+p")
             # A letter that is also a key is only a letter while one types.

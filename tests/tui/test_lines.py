@@ -9,7 +9,7 @@ from ddwatch.widgets.rows import fit, plain
 from ddwatch.widgets.server_line import model_name, server_row
 from ddwatch.widgets.view import ReplayStatus, View
 from ddwatch.widgets.waiting import waiting_rows
-from tests.tui import frames
+from tests.tui import frames, model_frames
 
 LIVE = View(link="live")
 
@@ -51,28 +51,30 @@ def test_what_is_not_known_of_a_server_is_not_made_up() -> None:
 
 
 def test_the_key_line_keeps_help_and_quit_longest() -> None:
-    assert plain(key_row(LIVE, frames.founding(), 100)).startswith(" ? help  space freeze  + - window  tab panels ")
-    assert plain(key_row(LIVE, frames.founding(), 60)).startswith(" ? help  space freeze  + - window  q quit ")
+    assert plain(key_row(LIVE, frames.founding(), 110)).startswith(
+        " ? help  x why  space freeze  + - window  1…8 panels "
+    )
+    assert plain(key_row(LIVE, frames.founding(), 60)).startswith(" ? help  x why  + - window  1…8 panels  q quit ")
     assert plain(key_row(LIVE, frames.founding(), 30)) == " ? help  q quit     times UTC "
     estimated = replace(frames.founding(), snapshot=replace(frames.founding().snapshot, stamped=False))
     assert plain(key_row(LIVE, estimated, 100)).endswith("times UTC (estimated) ")
 
 
 def brief(width: int, view: View = LIVE) -> list[str]:
-    return [plain(fit(row, width)) for row in brief_rows(frames.slow(), view)]
+    return [plain(fit(row, width)) for row in brief_rows(model_frames.slow(), view)]
 
 
 def test_the_brief_reading_is_honest_in_its_first_line() -> None:
     assert brief(58)[:4] == [
-        f"{'✗ SLOW STEP 21.6 tok/s':<58}",
-        f"{'expected 26.5…34.8, ratio 0.70':<58}",
-        f"{'batch 1 context 5.9k accept 3.06 step 142 ms':<58}",
-        f"{'queue 0 KV 3 % log <1 s ago':<58}",
+        f"{'✗ SLOW STEP 20.6 tok/s':<58}",
+        f"{'expected 30.9 (28.6…33.4), ratio 0.67':<58}",
+        f"{'138 → 20.6 accept ×0.40 context ×0.56 rest ×0.66':<58}",
+        f"{'batch 1 context 5.9k accept 2.96 step 144 ms':<58}",
     ]
-    assert brief(30)[0] == f"{'✗ SLOW STEP 21.6 tok/s':<30}"
-    assert brief(20)[0] == "✗ SLOW STEP 21.6 to…"
+    assert brief(30)[0] == f"{'✗ SLOW STEP 20.6 tok/s':<30}"
+    assert brief(20)[0] == "✗ SLOW STEP 20.6 to…"
     gone = replace(LIVE, link="lost", silence=41.0, trouble="the sidecar is gone")
-    assert brief(20, gone)[0] == "✗ lost 41 s  21.6 t…"
+    assert brief(20, gone)[0] == "✗ lost 41 s  20.6 t…"
     assert "the sidecar is gone" in "\n".join(brief(58, gone))
 
 
@@ -89,7 +91,7 @@ def test_the_expected_band_is_shown_when_it_is_known() -> None:
     frame = frames.founding()
     expected = Expected(profile="p", tokens_per_second=30.0, low=25.0, high=35.0, step_seconds=0.1)
     known = replace(frame, snapshot=replace(frame.snapshot, expected=expected))
-    assert plain(brief_rows(known, LIVE)[1]) == "expected 25.0…35.0"
+    assert plain(brief_rows(known, LIVE)[1]) == "expected 30.0 (25.0…35.0)"
 
 
 def test_the_waiting_face_stands_in_the_middle_at_every_width() -> None:

@@ -7,7 +7,7 @@ from ddwatch.widgets.plot_panel import figure_rows, load_figures, standard_figur
 from ddwatch.widgets.quantities import ACCEPT, LATENCY, THROUGHPUT, marks, peak, readings, summary
 from ddwatch.widgets.rows import plain
 from ddwatch.widgets.view import View, points_in_view
-from tests.tui import frames
+from tests.tui import frames, model_frames
 
 CLEAN = Point(seq=1, at=1.0, throughput=100.0, step_seconds=0.02, accept_length=2.0)
 TAINTED = Point(seq=2, at=2.0, throughput=5.0, contaminated=True)
@@ -61,7 +61,7 @@ def test_only_the_window_and_the_point_before_it_are_looked_at() -> None:
 
 
 def test_figures_are_flush_right_at_three_widths() -> None:
-    frame = frames.founding_expected()
+    frame = model_frames.narrow()
     pairs = standard_figures(THROUGHPUT, frame, View(link="live"), summary(frame.history.points, THROUGHPUT))
     for width in (14, 17, 24):
         rows = [plain(row) for row in figure_rows(pairs, width)]

@@ -16,7 +16,7 @@ from ddwatch.screens.pages import Page
 from ddwatch.widgets.lean import LeanScreen
 from ddwatch.widgets.terminal import speaks_utf8, wants_mouse
 from tests.fakes.sidecar_http import FakeSidecar, event
-from tests.tui import frames
+from tests.tui import frames, model_frames
 from tests.tui.terminal import Terminal
 
 
@@ -191,7 +191,7 @@ def test_what_was_drawn_in_pieces_equals_what_is_drawn_at_once(sidecar: FakeSide
     later = [
         replace(frames.dp8(), snapshot=replace(frames.dp8().snapshot, at=frames.NOON + second)) for second in (1, 2)
     ]
-    parts = [event(frame) for frame in (frames.idle(), frames.slow(), *later, frames.slow())]
+    parts = [event(frame) for frame in (frames.idle(), model_frames.slow(), *later, model_frames.slow())]
     sidecar.serve([sidecar.stream(*parts, pause=0.4)])
     with Terminal(["--url", sidecar.url], columns=120, rows=40) as terminal:
         terminal.reads("7 of 8 live")
