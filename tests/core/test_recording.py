@@ -1,5 +1,6 @@
 """Rows of a recording give back what was put in, to the stored resolution, and the documented views agree with them."""
 
+import re
 import sqlite3
 
 import pytest
@@ -7,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddwatch.core.recording import (
+    APPLICATION_ID,
     FLAGS,
     LARGEST,
     SCHEMA,
+    SCHEMA_NAME,
+    SCHEMA_VERSION,
     STATES,
     flag_bits,
     flags_of,
@@ -23,6 +27,7 @@ from ddwatch.core.recording import (
     witness_of,
 )
 from ddwatch.core.snapshot import Flag, Point, Sample
+from tests.architecture.checkout import ROOT
 
 QUICK = settings(max_examples=150)
 
@@ -166,3 +171,22 @@ def test_the_iso_time_is_utc_with_milliseconds() -> None:
     database.close()
 
     assert (at, iso) == (1796131244.94826, "2026-12-01T13:20:44.948+00:00")
+
+
+def test_the_page_for_other_tools_names_every_view_and_column() -> None:
+    page = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
+    listed = page.split("equal to the code -->\n")[1].split("<!-- /views -->")[0]
+    told = {
+        name: [column.strip() for column in columns.split(",")]
+        for name, columns in re.findall(r"^- `(\w+)`: ((?:.|\n(?!- ))+)", listed, flags=re.MULTILINE)
+    }
+    with sqlite3.connect(":memory:") as database:
+        database.executescript(SCHEMA)
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+        there = {
+            name: [column[0] for column in database.execute(f"SELECT * FROM {name}").description] for name in names
+        }
+    database.close()
+
+    assert told == there
+    assert str(APPLICATION_ID) in page and f"{SCHEMA_NAME}/{SCHEMA_VERSION}" in page
