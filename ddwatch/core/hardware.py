@@ -106,7 +106,7 @@ class HostProcess(Struct, frozen=True, kw_only=True):
     rank: str | None = None
     """`TP3`, `DP0 TP3`, as its title says."""
     cpu_ratio: float | None = None
-    """CPU of its busiest thread since the last reading, as share of one core."""
+    """CPU of its main thread, where its loop runs, since the last reading, as share of one core."""
     resident_bytes: int | None = None
 
 

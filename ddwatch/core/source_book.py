@@ -13,8 +13,8 @@ UNREAD_EXAMPLES = 5
 HEADS_SECONDS = 60.0
 """The stretch over which unread lines are weighed against read ones."""
 HEADS_KEPT = 4096
-OURS = frozenset({"recording"})
-"""What ddwatch itself keeps: its faults are told among the sources, and it is no witness of the service."""
+BESIDE = frozenset({"recording", "nvml", "host", "kernel log"})
+"""What ddwatch itself keeps, and the machine: told among the sources, and no witness of the service."""
 UNREAD_EVENT_SECONDS = 300.0
 
 
@@ -30,12 +30,12 @@ class SourceBook:
         self.examples: deque[UnreadExample] = deque(maxlen=UNREAD_EXAMPLES)
 
     def views(self) -> tuple[SourceView, ...]:
-        """All sources in the order in which they appeared."""
-        return tuple(self._views.values())
+        """All sources in the order in which they appeared, witnesses of the service first."""
+        return tuple(sorted(self._views.values(), key=lambda view: not view.witness))
 
     def witnesses(self) -> tuple[SourceView, ...]:
         """Those that tell of the service."""
-        return tuple(view for view in self._views.values() if view.name not in OURS)
+        return tuple(view for view in self._views.values() if view.witness)
 
     def lines(self) -> int:
         """Physical lines read from all sources."""
@@ -63,7 +63,7 @@ class SourceBook:
         self._recent_unread -= not read
 
     def _of(self, name: str) -> SourceView:
-        return self._views.get(name) or SourceView(name=name, state="waiting")
+        return self._views.get(name) or SourceView(name=name, state="waiting", witness=name not in BESIDE)
 
     def unread(self, record: Unread, source: str) -> None:
         """A batch line that could not be read."""
@@ -104,7 +104,7 @@ class SourceBook:
         self._views[record.source] = replace(known, state=state, detail=record.reason)
         if state == "lost":
             self._events.add(record.at, "source", "notice", f"{record.source}: {record.reason}")
-        return state == "lost" and record.source not in OURS and not self.any_up()
+        return state == "lost" and known.witness and not self.any_up()
 
     def up(self, record: SourceUp) -> None:
         """A source delivers (again)."""

@@ -13,7 +13,7 @@ import msgspec
 from ddwatch_sidecar.exports.documents import ERROR_SCHEMA, HEALTH_SCHEMA, Failure, Health
 from ddwatch_sidecar.run import ANNOUNCE_SCHEMA, Announcement
 
-from ddwatch.core import snapshot, wire
+from ddwatch.core import hardware, hardware_view, snapshot, wire
 
 FOLDER = Path(__file__).parent
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -22,7 +22,13 @@ SEQ = {"type": "integer", "description": "Newest sequence number: ask from here 
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     name: value
-    for module in (snapshot, sys.modules[Failure.__module__], sys.modules[Announcement.__module__])
+    for module in (
+        hardware,
+        hardware_view,
+        snapshot,
+        sys.modules[Failure.__module__],
+        sys.modules[Announcement.__module__],
+    )
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, msgspec.Struct) and value is not msgspec.Struct
 }

@@ -53,6 +53,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How much of an existing log is read at the start, MiB."""
     tz: str | None = None
     """Zone of the stamps in the log; None is the zone of this host."""
+    nvml: bool | None = None
+    """Whether the GPUs (and with them the host) are read; None is yes, and no for a simulation."""
+    gpu_seconds: float = 1.0
+    """Time between two readings of the GPUs."""
+    gpu_throughput: bool = False
+    """Whether PCIe throughput is read too; the driver blocks while it samples."""
     sglang_url: str | None = None
     """Address of SGLang itself, asked for its load and its setup."""
     sglang_key_file: str | None = None
@@ -150,6 +156,9 @@ READINGS: dict[str, Reading] = {
     "catch_up": _number(0.0, LARGEST_CATCH_UP_MIB, "must be a number of MiB from 0 up"),
     "tz": _zone,
     "time_scale": _number(0.001, LARGEST_TIME_SCALE, f"must be a number above 0, at most {LARGEST_TIME_SCALE:.0f}"),
+    "nvml": _flag,
+    "gpu_seconds": _number(0.0, 3600.0, "must be a number of seconds from 0.5 to 3600"),
+    "gpu_throughput": _flag,
     "sglang_url": _url,
     "sglang_key_file": _text,
     "profile": _text,

@@ -29,6 +29,7 @@ from ddwatch_sidecar.exports.http import HttpServer
 from ddwatch_sidecar.exports.listen import Address, Resolved, Unusable, open_listener, parse_address, resolve, url_of
 from ddwatch_sidecar.exports.recorder import Recorder, opener, recording_name
 from ddwatch_sidecar.exports.recording_file import Limits, RecordingFile
+from ddwatch_sidecar.hardware import hardware_endpoints, too_often
 from ddwatch_sidecar.keeping import Keeper
 from ddwatch_sidecar.metering import Meter
 from ddwatch_sidecar.model import expecting, keep
@@ -210,13 +211,14 @@ class Plan:
         return ", ".join([*self._settings.log, *([url] if url is not None else [])])
 
     def _endpoints(self, digest_key: bytes) -> list[Endpoint]:
+        found = hardware_endpoints(self._settings)
         url = self._settings.sglang_url
-        if url is None:
-            return []
-        # A web client is loaded only where it is asked for.
-        from ddwatch_sidecar.sources.loads import LoadsEndpoint
+        if url is not None:
+            # A web client is loaded only where it is asked for.
+            from ddwatch_sidecar.sources.loads import LoadsEndpoint
 
-        return [LoadsEndpoint(url, api_key=self._sglang_key, digest_key=digest_key)]
+            found.append(LoadsEndpoint(url, api_key=self._sglang_key, digest_key=digest_key))
+        return found
 
     def _say(self, url: str) -> None:
         narrate(f"{__version__} serves {self._watched()} on {url}")
@@ -286,6 +288,9 @@ def plan(
             Exit.USAGE,
         )
     guard = _guard(settings, address, token)
+    clamped = too_often(settings)
+    if clamped is not None:
+        narrate(clamped)
     keeper = Keeper(narrate) if settings.learn and not settings.simulated else None
     model_side = expecting(settings.profile, keeper)
     parent: psutil.Process | None = None

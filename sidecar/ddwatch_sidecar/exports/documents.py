@@ -59,9 +59,10 @@ def up_to(history: History, seq: int) -> History:
 
 def unready(snapshot: Snapshot) -> str | None:
     """Why nothing can be said yet, in one sentence; None once a source has delivered."""
-    if any(source.last_at is not None for source in snapshot.sources):
+    witnesses = [source for source in snapshot.sources if source.witness]
+    if any(source.last_at is not None for source in witnesses):
         return None
-    told = "; ".join(f"{source.name}: {source.detail}" for source in snapshot.sources if source.detail)
+    told = "; ".join(f"{source.name}: {source.detail}" for source in witnesses if source.detail)
     return f"no source has delivered anything yet ({told})" if told else "no source has delivered anything yet"
 
 
