@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.exports.documents import SMALL_BODY, Documents, compressed, failure, health, unready
 from ddwatch_sidecar.exports.guard import Guard
-from ddwatch_sidecar.exports.metrics import View
+from ddwatch_sidecar.exports.metric import View
 from ddwatch_sidecar.exports.prometheus import PrometheusPage
 from ddwatch_sidecar.exports.stream import READERS, Streams
 

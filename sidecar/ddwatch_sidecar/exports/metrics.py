@@ -2,68 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import get_args
 
-from ddwatch.core.snapshot import Snapshot, VerdictName
+from ddwatch.core.snapshot import VerdictName
 from ddwatch.core.tallies import ACCEPT_BOUNDS, LATENCY_BOUNDS, Histogram, SeriesKey, Tallies
-from ddwatch_sidecar.exports.contract import ProcessFigures
-
-Kind = Literal["counter", "gauge", "histogram"]
-
-LABEL_LENGTH = 128
-"""A label value taken from the watched server is cut to this many characters."""
-
-
-class View(NamedTuple):
-    """All that a metric may be read from."""
-
-    snapshot: Snapshot
-    tallies: Tallies
-    process: ProcessFigures
-
-
-Labels = tuple[str, ...]
-Readings = Callable[[View], Iterable[tuple[Labels, float]]]
-"""Label values and value of each series of a counter or gauge."""
-HistogramReadings = Callable[[View], Iterable[tuple[Labels, Histogram]]]
-"""Label values and counts of each series of a histogram."""
-
-
-class Metric(NamedTuple):
-    """One row of the table. A metric without a reading has no series."""
-
-    name: str
-    """As exported, `_total` included."""
-    kind: Kind
-    meaning: str
-    labels: Labels = ()
-    read: Readings = lambda view: ()
-    """Empty for a histogram."""
-    read_histogram: HistogramReadings = lambda view: ()
-    """Empty for a counter or gauge."""
-    bounds: tuple[float, ...] = ()
-    """Upper bounds of a histogram's buckets."""
-
-
-def rank_label(rank: int | None) -> str:
-    """The value of `dp_rank`; a service without DP ranks has the empty value, which Prometheus treats as no label."""
-    return "" if rank is None else str(rank)
-
-
-def clean_label(value: object) -> str:
-    """A bounded label value without control characters; empty when not known."""
-    if value is None:
-        return ""
-    return "".join(mark for mark in str(value) if mark.isprintable())[:LABEL_LENGTH]
-
-
-def _one(read: Callable[[View], float | None]) -> Readings:
-    def readings(view: View) -> Iterator[tuple[Labels, float]]:
-        value = read(view)
-        if value is not None:
-            yield (), float(value)
-
-    return readings
+from ddwatch_sidecar.exports.gpu_metrics import GPU_METRICS
+from ddwatch_sidecar.exports.metric import (
+    HistogramReadings,
+    Labels,
+    Metric,
+    Readings,
+    View,
+    clean_label,
+    one,
+    rank_label,
+)
 
 
 def _summed(values: Iterable[tuple[int | None, float | None]]) -> list[tuple[Labels, float]]:
@@ -224,42 +177,42 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         "Share of clean samples in the last five minutes",
         (),
-        _one(lambda view: view.snapshot.window.clean_ratio),
+        one(lambda view: view.snapshot.window.clean_ratio),
     ),
     Metric(
         "ddwatch_expected_throughput_tokens_per_second",
         "gauge",
         "What the model holds for this batch, context and accept length",
         (),
-        _one(lambda view: view.snapshot.expected.tokens_per_second if view.snapshot.expected else None),
+        one(lambda view: view.snapshot.expected.tokens_per_second if view.snapshot.expected else None),
     ),
     Metric(
         "ddwatch_expected_throughput_tokens_per_second_low",
         "gauge",
         "Lower end of the expected band",
         (),
-        _one(lambda view: view.snapshot.expected.low if view.snapshot.expected else None),
+        one(lambda view: view.snapshot.expected.low if view.snapshot.expected else None),
     ),
     Metric(
         "ddwatch_expected_throughput_tokens_per_second_high",
         "gauge",
         "Upper end of the expected band",
         (),
-        _one(lambda view: view.snapshot.expected.high if view.snapshot.expected else None),
+        one(lambda view: view.snapshot.expected.high if view.snapshot.expected else None),
     ),
     Metric(
         "ddwatch_throughput_ratio",
         "gauge",
         "Measured over expected tokens per second",
         (),
-        _one(lambda view: view.snapshot.ratio),
+        one(lambda view: view.snapshot.ratio),
     ),
     Metric(
         "ddwatch_expected_verify_latency_seconds",
         "gauge",
         "Step time that the model holds for this batch and context",
         (),
-        _one(lambda view: view.snapshot.expected.step_seconds if view.snapshot.expected else None),
+        one(lambda view: view.snapshot.expected.step_seconds if view.snapshot.expected else None),
     ),
     Metric(
         "ddwatch_factor_ratio",
@@ -281,7 +234,7 @@ METRICS: tuple[Metric, ...] = (
         "counter",
         "Restarts of the watched server since the watch began",
         (),
-        _one(lambda view: view.tallies.restarts),
+        one(lambda view: view.tallies.restarts),
     ),
     Metric(
         "ddwatch_server_info", "gauge", "1, with what the watched server said of itself", SERVER_LABELS, _server_info
@@ -316,47 +269,48 @@ METRICS: tuple[Metric, ...] = (
         ("source",),
         _of_readers(lambda tallies: tallies.gaps),
     ),
+    *GPU_METRICS,
     Metric(
         "process_cpu_seconds_total",
         "counter",
         "CPU time of the sidecar itself",
         (),
-        _one(lambda view: view.process.cpu_seconds),
+        one(lambda view: view.process.cpu_seconds),
     ),
     Metric(
         "process_resident_memory_bytes",
         "gauge",
         "Resident memory of the sidecar itself",
         (),
-        _one(lambda view: view.process.resident_bytes),
+        one(lambda view: view.process.resident_bytes),
     ),
     Metric(
         "process_virtual_memory_bytes",
         "gauge",
         "Virtual memory of the sidecar itself",
         (),
-        _one(lambda view: view.process.virtual_bytes),
+        one(lambda view: view.process.virtual_bytes),
     ),
     Metric(
         "process_start_time_seconds",
         "gauge",
         "Start of the sidecar, seconds since the epoch",
         (),
-        _one(lambda view: view.process.started_at),
+        one(lambda view: view.process.started_at),
     ),
     Metric(
         "process_open_fds",
         "gauge",
         "Open file descriptors of the sidecar itself",
         (),
-        _one(lambda view: view.process.open_files),
+        one(lambda view: view.process.open_files),
     ),
     Metric(
         "process_max_fds",
         "gauge",
         "Limit of open file descriptors of the sidecar itself",
         (),
-        _one(lambda view: view.process.max_files),
+        one(lambda view: view.process.max_files),
     ),
 )
 

@@ -11,7 +11,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from ddwatch.core.tallies import Histogram
-from ddwatch_sidecar.exports.metrics import METRICS, Metric, View
+from ddwatch_sidecar.exports.metric import Metric, View
+from ddwatch_sidecar.exports.metrics import METRICS
 
 
 class Page(NamedTuple):

@@ -14,6 +14,8 @@ from ddwatch_sidecar.exports.http import HttpServer
 from ddwatch_sidecar.exports.listen import Address, open_listener, resolve, url_of
 from ddwatch_sidecar.metering import OwnFigures
 
+from ddwatch.core.hardware import GpuCard
+from ddwatch.core.hardware_view import GpuView
 from ddwatch.core.history import Ring
 from ddwatch.core.snapshot import (
     Expected,
@@ -90,7 +92,41 @@ def full_snapshot(seq: int = 3) -> Snapshot:
             SourceView(name="stdin", state="waiting"),
         ),
         watch=SelfView(cpu_ratio=0.004, resident_bytes=50_000_000),
+        gpus=(gpu(0), gpu(3, outlier=True), GpuView(card=GpuCard(index=5, lost="GPU is lost"), at=START, state="lost")),
     )
+
+
+def gpu(index: int, *, outlier: bool = False) -> GpuView:
+    """One card that reports everything."""
+    card = GpuCard(
+        index=index,
+        uuid=f"GPU-{index}",
+        pci_bus=f"0000:{index}1:00.0",
+        name="NVIDIA Card",
+        utilization_ratio=0.97,
+        memory_utilization_ratio=0.6,
+        sm_clock_hertz=1.2e9 if outlier else 2.37e9,
+        memory_clock_hertz=12.481e9,
+        power_watts=410.5,
+        temperature_celsius=61.0,
+        memory_used_bytes=94_489_280_512,
+        performance_state=0,
+        reasons=0x44 if outlier else 0,
+        pcie_generation=5,
+        pcie_width=16,
+        memory_total_bytes=103_079_215_104,
+        power_limit_watts=600.0,
+        pcie_generation_max=5,
+        pcie_width_max=16,
+        pcie_replays=2,
+        reason_seconds={"sw_power_cap": 5.0, "hw_thermal_slowdown": 1.5},
+        ecc_errors={"corrected": 3, "uncorrected": 0},
+        remap_pending=False,
+        nvlinks=18,
+        nvlinks_active=18,
+        nvlink_errors={"replay": 1},
+    )
+    return GpuView(card=card, at=START, state="ok", loaded=True, outlier=outlier, xids={"79": 1} if outlier else {})
 
 
 def full_tallies() -> Tallies:

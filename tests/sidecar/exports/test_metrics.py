@@ -4,7 +4,8 @@ import re
 from typing import get_args
 
 import pytest
-from ddwatch_sidecar.exports.metrics import LABEL_LENGTH, METRICS, Labels, View, clean_label, metric_table_markdown
+from ddwatch_sidecar.exports.metric import LABEL_LENGTH, Labels, View, clean_label
+from ddwatch_sidecar.exports.metrics import METRICS, metric_table_markdown
 from ddwatch_sidecar.metering import OwnFigures
 
 from ddwatch.core.snapshot import ServerView, VerdictName

@@ -4,7 +4,8 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ddwatch_sidecar.exports.metrics import METRICS, View
+from ddwatch_sidecar.exports.metric import View
+from ddwatch_sidecar.exports.metrics import METRICS
 from ddwatch_sidecar.exports.prometheus import PrometheusPage
 from ddwatch_sidecar.metering import OwnFigures
 from prometheus_client import REGISTRY
