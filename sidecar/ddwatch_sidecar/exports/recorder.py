@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from ddwatch.core.hardware import GpuReading
 from ddwatch.core.recording import verdict_change
 from ddwatch.core.records import Record, RequestDone, ServerInfo, ServerStart, SourceFault, SourceUp
 from ddwatch.core.snapshot import History, Sample, Snapshot, SourceView
@@ -31,6 +32,8 @@ COMMIT_SECONDS = 2.0
 UPKEEP_SECONDS = 60.0
 SNAPSHOT_SECONDS = 10.0
 """Distance between two kept snapshots while nothing of note changes."""
+GPU_SECONDS = 5.0
+"""Distance between two kept readings of the GPUs."""
 FIRST_RETRY_SECONDS = 2.0
 LAST_RETRY_SECONDS = 60.0
 RESTORED_SECONDS = 2 * 3600.0
@@ -101,6 +104,7 @@ class Recorder:
         self._snapshot_at = float("-inf")
         self._sources: dict[str, SourceView] = {}
         self._arguments: object = None
+        self._gpu_at = float("-inf")
         # The thread's own.
         self._file: RecordingFile | None = None
         self._pending: list[Item] = []
@@ -137,6 +141,9 @@ class Recorder:
         for record in records:
             match record:
                 case RequestDone() if self._new(record.at, now):
+                    found.append(record)
+                case GpuReading() if record.at - self._gpu_at >= GPU_SECONDS or record.at < self._gpu_at:
+                    self._gpu_at = record.at
                     found.append(record)
                 case ServerStart() if self._new(record.at, now):
                     found.append(server_said(record.at, "start", record.rank.engine, None, record))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from ddwatch.core.hardware import GpuReading
 from ddwatch.core.recording import VerdictChange, micros, point_row, scaled, whole
 from ddwatch.core.records import RequestDone, ServerInfo, ServerStart
 from ddwatch.core.snapshot import Event, Point, Sample, Snapshot, SourceView
@@ -32,7 +33,7 @@ class SourceSaid(Struct, frozen=True):
     view: SourceView
 
 
-Item = Sample | Point | Event | VerdictChange | RequestDone | ServerSaid | SourceSaid | Snapshot
+Item = Sample | Point | Event | VerdictChange | RequestDone | ServerSaid | SourceSaid | Snapshot | GpuReading
 
 
 def server_said(
@@ -56,6 +57,7 @@ def write(file: RecordingFile, items: Sequence[Item]) -> None:
             _verdicts(file, [item for item in items if isinstance(item, VerdictChange)])
             _requests(file, [item for item in items if isinstance(item, RequestDone)])
             _server(file, [item for item in items if isinstance(item, ServerSaid)])
+            _gpus(file, [item for item in items if isinstance(item, GpuReading)])
             _sources(file, [item for item in items if isinstance(item, SourceSaid)])
             _snapshots(file, [item for item in items if isinstance(item, Snapshot)])
             file.reached(max(item.at for item in items))
@@ -149,6 +151,37 @@ def _server(file: RecordingFile, said: list[ServerSaid]) -> None:
         [
             (key, each.kind, each.engine, each.version, _json(each.arguments), _json(each.withheld))
             for each, key in zip(said, keys, strict=True)
+        ],
+    )
+
+
+def _gpus(file: RecordingFile, readings: list[GpuReading]) -> None:
+    """One row per card of each reading, a microsecond apart."""
+    readings.sort(key=lambda reading: reading.at)
+    cards = [(reading.at, card) for reading in readings for card in reading.cards]
+    keys = file.keys("stored_gpu", (at for at, _ in cards))
+    file.insert(
+        "stored_gpu",
+        [
+            (
+                key,
+                card.index,
+                card.uuid,
+                card.lost,
+                card.utilization_ratio,
+                None if card.sm_clock_hertz is None else round(card.sm_clock_hertz),
+                None if card.memory_clock_hertz is None else round(card.memory_clock_hertz),
+                card.power_watts,
+                card.power_limit_watts,
+                card.temperature_celsius,
+                whole(card.memory_used_bytes),
+                whole(card.memory_total_bytes),
+                whole(card.reasons),
+                card.pcie_generation,
+                card.pcie_width,
+                whole(card.pcie_replays),
+            )
+            for (_, card), key in zip(cards, keys, strict=True)
         ],
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ddwatch_sidecar.exports.recorder import SNAPSHOT_SECONDS, recording_name
 
+from ddwatch.core.hardware import GpuCard, GpuReading
 from ddwatch.core.records import Gap, RequestDone, ServerInfo, ServerStart
 from ddwatch.core.snapshot import Sample
 from ddwatch.core.wire import decode_snapshot
@@ -147,6 +148,27 @@ def test_finished_requests_are_recorded_by_their_numbers(folder: Path, path: Pat
         (10, 20, None, 1.5),
         (10, 20, None, 1.5),
     ]
+
+
+def test_cards_are_recorded_every_five_seconds(folder: Path, path: Path) -> None:
+    watch = Watch(folder)
+    watch.start()
+    cards = (
+        GpuCard(index=0, uuid="GPU-a", power_watts=412.5, sm_clock_hertz=2.4e9, reasons=4, memory_used_bytes=2**36),
+        GpuCard(index=1, lost="fell off the bus"),
+    )
+    watch.see([GpuReading(at=START + second, cards=cards) for second in range(11)])
+    watch.end()
+
+    seen = rows(path, "SELECT gpu, uuid, lost, power_watts, sm_clock_hertz, reasons, memory_used_bytes FROM gpu")
+    assert (
+        seen
+        == [
+            (0, "GPU-a", None, 412.5, 2_400_000_000, 4, 2**36),
+            (1, None, "fell off the bus", None, None, None, None),
+        ]
+        * 3
+    )
 
 
 def test_a_snapshot_is_kept_now_and_then_and_whenever_something_changes(folder: Path, path: Path) -> None:
