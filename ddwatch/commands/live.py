@@ -108,7 +108,9 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
             raise CommandFailed(f"ddwatch: {arguments.log} is a directory, not a log")
         if arguments.once and not path.exists():
             raise CommandFailed(f"ddwatch: there is no file {arguments.log}")
-        with ending_on_signals(), sidecar_for(str(path.absolute()), subprocess.DEVNULL) as child:
+        # One reading leaves nothing behind.
+        more = ("--no-record",) if arguments.once else ()
+        with ending_on_signals(), sidecar_for(str(path.absolute()), subprocess.DEVNULL, more) as child:
             yield child
         return
     if sys.stdin.isatty():

@@ -67,7 +67,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     learn: bool = True
     """Whether what is learned is kept between runs."""
     record: str | None = None
-    """Folder of the recording, or `off`; None is the platform's state folder, and off for a simulation."""
+    """Folder of the recording, or `off`.
+
+    None is the platform's state folder, and off for a simulation and for standard input on a free port.
+    """
     record_size: float = DEFAULT_RECORD_MIB
     """Size limit of the recording, MiB."""
     record_days: float = DEFAULT_RECORD_DAYS

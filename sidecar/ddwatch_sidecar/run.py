@@ -261,7 +261,9 @@ def _guard(settings: Settings, address: Address, token: str | None) -> Guard:
 def _recording(settings: Settings, port: int) -> Callable[[float], RecordingFile] | None:
     """What opens the recording; None where nothing is to be recorded."""
     folder = settings.record
-    if folder == "off" or (folder is None and settings.simulated):
+    # What is piped to a port that is free just now has no name to be found by again.
+    nameless = "-" in settings.log and port == 0
+    if folder == "off" or (folder is None and (settings.simulated or nameless)):
         return None
     return opener(
         Path(folder) if folder is not None else Path(user_state_dir("ddwatch", appauthor=False)) / "recordings",

@@ -3,6 +3,8 @@
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from tests.e2e.live_log import LiveLog
 from tests.e2e.waiting import until
 from tests.sidecar.exports.recordings import count, rows
-from tests.sidecar.running import Sidecar, run, running
+from tests.sidecar.running import Sidecar, decode_line, run, running
 
 
 @pytest.fixture
@@ -105,6 +107,23 @@ def test_it_records_nothing_where_it_is_told_not_to_or_nothing_is_real(
         assert sidecar.end() == 0
     assert list(home.rglob("*.sqlite*")) == []
     assert not any("recording" in said for said in sidecar.said)
+
+
+def test_a_pipe_without_a_port_of_its_own_is_not_recorded(home: Path) -> None:
+    with running("--log", "-", stdin=subprocess.PIPE) as sidecar:
+        assert sidecar.process.stdin is not None
+        sidecar.process.stdin.write(f"{decode_line(1)}\n")
+        sidecar.process.stdin.flush()
+        until(lambda: sidecar.get("/v1/snapshot").json()["now"]["at"], "the line")
+        assert sidecar.end() == 0
+    assert list(home.rglob("*.sqlite*")) == []
+
+
+def test_one_reading_leaves_no_recording(log: LiveLog, home: Path) -> None:
+    log.work(lines=10)
+    command = [sys.executable, "-m", "ddwatch.cli", "--log", str(log.path), "--once"]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 3
+    assert list(home.rglob("*.sqlite*")) == []
 
 
 def test_a_simulation_records_where_it_is_told_to(log: LiveLog, folder: Path) -> None:
