@@ -143,11 +143,9 @@ class GpuBook:
 
     def _see_host(self, reading: HostReading) -> None:
         self._processes = {process.pid: process for process in reading.processes}
-        ratios = [
-            past.card.utilization_ratio
-            for past in self._pasts.values()
-            if past.card.utilization_ratio is not None and (not self._processes or self._rank(past.card) is not None)
-        ]
+        cards = [past.card for past in self._pasts.values()]
+        engine = [card for card in cards if self._rank(card) is not None] or cards
+        ratios = [card.utilization_ratio for card in engine if card.utilization_ratio is not None]
         self._host.see(reading, median(ratios) if ratios else None)
         self._held.see(reading.at, HOST, self._host.judge(), frozenset())
 
