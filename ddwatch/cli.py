@@ -39,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("explain", "say whether a pasted speed is as expected, and why", "ddwatch.commands.explain"),
     Command("predict", "tokens per second for a context, seconds for a request", "ddwatch.commands.predict"),
     Command("fit", "fit a profile to a log of your own service", "ddwatch.commands.fit"),
+    Command("check", "say whether a server is up, generates, and is as fast as it should be", "ddwatch.commands.check"),
     Command("calibrate", "measure an idle service and write its profile", "ddwatch.commands.calibrate"),
     Command("profile", "show, list and check profiles", "ddwatch.commands.profile"),
 )

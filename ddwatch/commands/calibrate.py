@@ -14,7 +14,7 @@ from ddwatch.commands.sglang_address import Narrator, add_key_argument, key_of, 
 from ddwatch.core.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
-    from ddwatch.probes.server import Facts, Server
+    from ddwatch.probes.server import Server
     from ddwatch.probes.sweep import Progress
 
 MINUTES = 15.0
@@ -80,7 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Calibrates; returns 0 with a profile, 3 when there was not enough for one or others used the server."""
     import os
 
-    from ddwatch.probes.server import ProbeFailed, Server
+    from ddwatch.probes.failures import ProbeFailed
+    from ddwatch.probes.server import Server
 
     url = url_of("calibrate", arguments.url)
     batches = batches_of(arguments.batches)
@@ -100,38 +101,26 @@ def run(arguments: argparse.Namespace) -> int:
         server.close()
 
 
-def longest_of(facts: "Facts", server: "Server") -> tuple[int, int | None]:
-    """The longest context of one request, and the tokens that all together may hold."""
-    loads = server.loads()
-    pools = [rank.max_total_tokens for rank in loads.ranks if rank.max_total_tokens] if loads is not None else []
-    pool = min(pools) if pools else None
-    told = facts.arguments.get("context_length")
-    limit = told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else None
-    found = [value for value in (limit, pool) if value is not None]
-    return (min(found) if found else 4096), pool
-
-
 def calibrate(arguments: argparse.Namespace, server: "Server", output: Path, batches: tuple[int, ...]) -> int:
     """Measures, keeps what it has at every moment, and reports."""
     from ddwatch.commands.calibrate_report import Keeping, Outcome, finish
     from ddwatch.core.expectation.identity import identity_of, judged_of
     from ddwatch.core.expectation.measured import doubling
-    from ddwatch.probes.isolation import Isolation, traffic_of
-    from ddwatch.probes.server import ProbeFailed
+    from ddwatch.probes.failures import ProbeFailed
+    from ddwatch.probes.isolation import Isolation
     from ddwatch.probes.sweep import Sweep
     from ddwatch.probes.texts import Lengths
 
     facts = server.facts()
     server.model()
-    loads = server.loads()
-    if loads is not None and traffic_of(loads).busy:
-        words = traffic_of(loads).words()
+    traffic = server.traffic()
+    if traffic is not None and traffic.busy:
         raise CommandFailed(
-            f"ddwatch calibrate: {server.url} is in use ({words}); calibrate an idle server, or fit a profile to its "
-            "log with ddwatch fit",
+            f"ddwatch calibrate: {server.url} is in use ({traffic.words()}); calibrate an idle server, or "
+            "fit a profile to its log with ddwatch fit",
             Exit.UNJUDGED,
         )
-    longest, pool = longest_of(facts, server)
+    longest, pool = server.longest(facts), server.pool()
     room = longest - 300
     limit = min(arguments.limit or LIMIT, room)
     if limit < 2 * LEAST_CONTEXT:

@@ -30,7 +30,7 @@ from ddwatch.profiles.shelf import shown
 SCHEMA = "ddwatch.calibrate/1"
 POINTS_SCHEMA = "ddwatch.points/1"
 LARGEST_POINTS = 16 * 1024 * 1024
-BAR = 24
+BAR = 20
 """Columns of the longest bar in the terminal's plot."""
 
 
@@ -248,8 +248,8 @@ def table(profile: Profile, points: Sequence[Measured]) -> list[str]:
     band = profile.band()
     lines += [
         "",
-        f"  {sum(row.pairs for row in found)} pairs of requests, {sum(row.steps for row in found)} steps; "
-        f"the curve misses its points by at most {100 * (profile.fit_error or 0.0):.1f} %",
+        f"  {sum(row.pairs for row in found)} pairs of requests, {sum(row.steps for row in found)} steps",
+        f"  the curve misses its points by at most {100 * (profile.fit_error or 0.0):.1f} %",
         f"  band {band.low:.2f} … {band.high:.2f} of the expected tokens per second",
     ]
     if profile.prefill_tokens_per_second:

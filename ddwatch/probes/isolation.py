@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from ddwatch.core.expectation.measured import Measured
 from ddwatch.core.records import Loads
-from ddwatch.probes.server import Answer, ProbeFailed, Server
+from ddwatch.probes.failures import ProbeFailed
+from ddwatch.probes.server import Answer, Server
 from ddwatch.probes.texts import Lengths
+from ddwatch.probes.traffic import traffic_of
 
 SHORT_TOKENS = 16
 """Output of the shorter request: enough for the first steps after the prefill to be over."""
@@ -29,27 +31,6 @@ class Disturbed(Exception):
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-
-
-class Traffic(NamedTuple):
-    """Requests of others."""
-
-    running: int
-    queued: int
-
-    @property
-    def busy(self) -> bool:
-        """Whether there are any."""
-        return self.running + self.queued > 0
-
-    def words(self) -> str:
-        """For the operator."""
-        return f"{self.running} running, {self.queued} waiting"
-
-
-def traffic_of(loads: Loads) -> Traffic:
-    """What runs and waits over all ranks."""
-    return Traffic(sum(rank.running or 0 for rank in loads.ranks), sum(rank.queued or 0 for rank in loads.ranks))
 
 
 def mean_batch(before: Loads, after: Loads) -> float | None:

@@ -4,7 +4,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,25 +13,15 @@ from msgspec import Struct
 from ddwatch.core.arguments import Scalar, read_arguments
 from ddwatch.core.loads import LoadsUnreadable, read_loads
 from ddwatch.core.records import Loads
+from ddwatch.probes.failures import CONNECT_SECONDS, DEFAULT_URL, ProbeFailed, failure
+from ddwatch.probes.traffic import Traffic, traffic_of, traffic_of_metrics
 
-DEFAULT_URL = "http://127.0.0.1:30000"
-CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 """How long a page that computes nothing may take."""
 BODY_BYTES = 16 * 1024 * 1024
+CAUTIOUS_LENGTH = 4096
+"""Longest request where the server does not say what it takes."""
 INFO_PATHS = ("/server_info", "/get_server_info")
-
-Kind = Literal["down", "hung", "refused", "foreign", "absent"]
-"""Nothing listens; it listens and does not answer; it wants a key; it is something else; it lacks this page."""
-
-
-class ProbeFailed(Exception):
-    """The server did not do what was asked; `sentence` says what and what to do."""
-
-    def __init__(self, kind: Kind, sentence: str) -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        self.sentence = sentence
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -120,6 +110,8 @@ class Server:
         self.patience = patience
         self.clock = clock
         self._digest_key = digest_key
+        self._spoken = False
+        """Whether it has ever answered in HTTP."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx.Client(
             headers=headers,
@@ -179,15 +171,41 @@ class Server:
         except LoadsUnreadable as unreadable:
             raise ProbeFailed("foreign", f"{self.url}: {unreadable}") from unreadable
 
-    def has(self, path: str) -> bool:
-        """Whether a page is there; raises ProbeFailed when the server is not."""
+    def page(self, path: str) -> bytes | None:
+        """A page; None where there is none. Raises ProbeFailed when the server is not there."""
         try:
-            self._get(path)
+            return self._get(path)
         except ProbeFailed as failed:
             if failed.kind == "absent":
-                return False
+                return None
             raise
-        return True
+
+    def traffic(self) -> Traffic | None:
+        """What others are doing; None where no page of this server tells."""
+        loads = self.loads()
+        if loads is not None and any(rank.running is not None for rank in loads.ranks):
+            return traffic_of(loads)
+        page = self.page("/metrics")
+        return None if page is None else traffic_of_metrics(page)
+
+    def pool(self) -> int | None:
+        """Tokens that the smallest rank's KV pool holds; None where nobody says."""
+        loads = self.loads()
+        pools = [rank.max_total_tokens for rank in loads.ranks if rank.max_total_tokens] if loads is not None else []
+        return min(pools) if pools else None
+
+    def longest(self, facts: Facts) -> int:
+        """Tokens that one request may hold, prompt and output."""
+        told = facts.arguments.get("context_length")
+        limit = told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else self._model_length()
+        found = [value for value in (limit, self.pool()) if value is not None]
+        return min(found) if found else CAUTIOUS_LENGTH
+
+    def _model_length(self) -> int | None:
+        document = self._json(self._get("/v1/models"), "/v1/models")
+        data = document.get("data") if isinstance(document, dict) else None
+        first = data[0] if isinstance(data, list) and data else None
+        return _count(first.get("max_model_len")) if isinstance(first, dict) else None
 
     def generate(self, text: str, tokens: int) -> Answer:
         """Has exactly so many tokens generated, greedily, whatever the model would like; raises ProbeFailed."""
@@ -269,9 +287,11 @@ class Server:
                     parts.append(part)
                 return b"".join(parts)
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
-            raise failure(self.url, error, self.patience if method == "POST" else ANSWER_SECONDS) from error
+            seconds = self.patience if method == "POST" else ANSWER_SECONDS
+            raise failure(self.url, error, seconds, spoken=self._spoken) from error
 
     def _check(self, answer: httpx.Response, path: str) -> None:
+        self._spoken = True
         status = answer.status_code
         where = path.partition("?")[0]
         if status in (401, 403):
@@ -308,44 +328,6 @@ class Server:
             return ""
         plain = "".join(letter if letter.isprintable() else " " for letter in str(text or ""))[:200]
         return f": {plain}" if plain else ""
-
-
-def failure(url: str, error: Exception, patience: float) -> ProbeFailed:
-    """The sentence for what a connection can suffer."""
-    text = str(error)
-    low = text.lower()
-    tls = any(word in low for word in ("certificate", "ssl", "tls", "wrong version"))
-    if isinstance(error, httpx.ConnectTimeout):
-        return ProbeFailed(
-            "hung", f"{url} does not answer (nothing within {CONNECT_SECONDS:.0f} s): is the host reachable?"
-        )
-    if isinstance(error, httpx.TimeoutException):
-        return ProbeFailed(
-            "hung", f"{url} accepts the request but sends nothing within {patience:.0f} s: it hangs, look at its log"
-        )
-    if (tls and "wrong version" in low) or "record layer" in low:
-        return ProbeFailed("foreign", f"{url} does not speak TLS: use http:// instead of https://")
-    if tls:
-        return ProbeFailed(
-            "foreign", f"{url} shows a certificate that this host does not trust: {text.splitlines()[0]}"
-        )
-    if isinstance(error, httpx.ConnectError):
-        if any(word in low for word in ("name or service", "nodename", "name resolution", "getaddrinfo", "no address")):
-            return ProbeFailed("foreign", f"{url}: there is no host of this name")
-        if "refused" in low or "all connection attempts failed" in low:
-            return ProbeFailed(
-                "down", f"nothing listens at {url} (connection refused): is SGLang running, and on this port?"
-            )
-        return ProbeFailed("down", f"{url} cannot be reached: {text.splitlines()[0] if text else 'no reason given'}")
-    if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
-        return ProbeFailed("foreign", f"{url} is not an address; it should look like {DEFAULT_URL}")
-    if isinstance(error, httpx.RemoteProtocolError) and "disconnected" not in low and "incomplete" not in low:
-        return ProbeFailed(
-            "foreign", f"{url} does not speak HTTP: if it wants TLS, use https://; else this is not its port"
-        )
-    return ProbeFailed(
-        "down", f"{url} closed the connection in the middle of an answer: has SGLang ended? look at its log"
-    )
 
 
 def _count(value: object) -> int | None:
