@@ -20,11 +20,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from ddwatch import __version__
 from ddwatch.commands.replay_account import Account, Words
 from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.records import DecodeBatch
 from ddwatch.feeds.log_lines import LogLines, open_log, shown
 from ddwatch.feeds.recording import is_recording
 from ddwatch.feeds.replay import Deck, ReplayFeed, last_moment
+from ddwatch.profiles.in_force import model_side
 
 WAIT_SECONDS = 0.2
 """How long a wait for a pipe goes on before it looks whether the screen is still there."""
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="with --headless: one JSON object per line")
     parser.add_argument("--tz", metavar="ZONE", help="zone of the log's stamps, e.g. UTC (default: this machine's)")
     parser.add_argument("--from", dest="start", metavar="TIME", help="begin at HH:MM[:SS] or 'YYYY-MM-DD HH:MM:SS'")
+    parser.add_argument("--profile", metavar="NAME|FILE", help="judge by this profile, not by the log alone")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
 
 
@@ -105,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
                 base=written_at(arguments.log),
                 as_json=arguments.json,
                 moment=moment,
+                expecting=model_side(arguments.profile)(),
             )
     return screen(arguments, zone, moment)
 
@@ -130,6 +134,7 @@ def headless(
     base: float,
     as_json: bool,
     moment: Callable[[float], float] | None,
+    expecting: Expecting,
 ) -> int:
     """Plays the whole log at once and prints its verdicts; returns the exit code."""
     words = Words(lambda: account.decode_lines > 0, as_json, zone)
@@ -140,6 +145,7 @@ def headless(
         base=base,
         source=source,
         version=__version__,
+        expecting=expecting,
         asked=account.asked,
         seen=account.seen,
     )
@@ -294,6 +300,7 @@ def screen(arguments: argparse.Namespace, zone: tzinfo | None, moment: Callable[
         can_rewind=not stream,
         duration=duration,
         start=start,
+        expecting=model_side(arguments.profile),
     )
     here = zone or datetime.now().astimezone().tzinfo or timezone.utc
     app = DDWatch(feed, zone=here, ascii_only=arguments.ascii or None)

@@ -334,10 +334,12 @@ class Monitor:
                 self._traffic_at = record.at
         for sample in samples:
             key = self._rank_key(sample.dp_rank, len(record.ranks))
-            disagreement = self._ranks.of(key).measured(sample)
-            self._seconds.add(key, sample)
-            self._learn(sample)
-            self._count.sample(sample, sample.steps)
+            # The port names no engine; both witnesses must speak of the same rank.
+            named = replace(sample, engine=key[0], dp_rank=key[1])
+            disagreement = self._ranks.of(key).measured(named)
+            self._seconds.add(key, named)
+            self._learn(named)
+            self._count.sample(named, named.steps)
             self._decode_at = record.at
             self._lifecycle.traffic()
             if disagreement is not None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Protocol
 
 from ddwatch.core.exits import CommandFailed
+from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar.reader import LogReader
 from ddwatch.core.history import merged
 from ddwatch.core.monitor import Monitor
@@ -63,6 +64,7 @@ class Deck:
         source: str,
         version: str = "",
         simulated: bool = False,
+        expecting: Expecting | None = None,
         asked: Callable[[float, Monitor, Verdict], None] | None = None,
         seen: Callable[[Record], None] | None = None,
     ) -> None:
@@ -75,6 +77,7 @@ class Deck:
             source: name of the log in snapshots.
             version: version of ddwatch, shown with every snapshot.
             simulated: whether the log comes from a simulation.
+            expecting: the model side; None learns from the log alone.
             asked: told the time, the monitor and its verdict each time after the core was asked.
             seen: told each record before the core takes it.
         """
@@ -92,7 +95,7 @@ class Deck:
         self.now = base if self._next is None else self._next.at
         """The log's time that has been reached."""
         self.started_at = self.now
-        self.monitor = Monitor(started_at=self.now, version=version, simulated=simulated)
+        self.monitor = Monitor(started_at=self.now, version=version, simulated=simulated, expecting=expecting)
         self.monitor.accept(SourceUp(at=self.now, source=source), source)
         self._unstamped = False
         self.quiet = 0.0
@@ -207,6 +210,7 @@ class ReplayFeed:
         can_rewind: bool = True,
         duration: float | None = None,
         start: float = 0.0,
+        expecting: Callable[[], Expecting] = Expecting,
         clock: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] | None = None,
     ) -> None:
@@ -223,6 +227,7 @@ class ReplayFeed:
             can_rewind: False for a stream, which opens only once.
             duration: seconds that the log lasts, where known.
             start: seconds of the log to skip at first.
+            expecting: makes the model side for each run from the start.
             clock: monotonic seconds.
             rest: waits between two frames; by default until the time is over or something is asked for.
         """
@@ -232,6 +237,7 @@ class ReplayFeed:
         self._zone = zone
         self._base = base
         self._version = version
+        self._expecting = expecting
         self._clock = clock
         self._head = Head(speed, can_rewind, duration)
         self._rest = rest or self._head.rest
@@ -273,7 +279,14 @@ class ReplayFeed:
     def _run(self, lines: NumberedLines, place: float) -> Generator[Frame | SourceFault, None, float | None]:
         """Plays from the first line on, quickly to `place`; returns the place to start over for, None at the end."""
         head = self._head
-        deck = Deck(lines, zone=self._zone, base=self._base, source=self._source, version=self._version)
+        deck = Deck(
+            lines,
+            zone=self._zone,
+            base=self._base,
+            source=self._source,
+            version=self._version,
+            expecting=self._expecting(),
+        )
         self._history, self._seq = History(), 0
         target = deck.started_at + place if place > 0 else None
         before = self._clock()

@@ -4,10 +4,8 @@ import asyncio
 from typing import Protocol
 
 from ddwatch.core.expectation.learning import Learner
-from ddwatch.core.expectation.profile import Profile
-from ddwatch.core.expectation.profile_text import read_profile
 from ddwatch.core.expecting import Expecting
-from ddwatch.profiles.shelf import Shelf, built_in_names, built_in_text
+from ddwatch.profiles.in_force import model_side
 from ddwatch_sidecar.keeping import Keeper
 
 SAVE_SECONDS = 10.0
@@ -31,9 +29,7 @@ def expecting(profile: str | None, keeper: Keeper | None) -> Expecting:
         profile: name or path of a profile; None for none.
         keeper: keeps what is learned between runs; None to learn in memory only.
     """
-    given = Shelf().load(profile) if profile is not None else None
-    built_in = [found for name in built_in_names() if isinstance(found := read_profile(built_in_text(name)), Profile)]
-    return Expecting(given=given, built_in=built_in, recall=keeper.recall if keeper is not None else None)
+    return model_side(profile, keeper.recall if keeper is not None else None)()
 
 
 async def keep(watch: Learning, keeper: Keeper, stopped: asyncio.Event) -> None:

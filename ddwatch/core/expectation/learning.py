@@ -179,6 +179,8 @@ class Learner:
     def reason(self, batch: int, total_context: float) -> str:
         """Why the verdict is `learning` at this load: what is there and what is needed."""
         where = bucket(batch, total_context)
+        if where in self._settled:
+            return f"{short(total_context)} tokens at batch {batch} lie beyond what was learned around them"
         count = len(self._cells.get(where, ()))
         low, high = exp((where[1] - 0.5) * CONTEXT_STEP), exp((where[1] + 0.5) * CONTEXT_STEP)
         noun = "sample" if count == 1 else "samples"
