@@ -13,6 +13,7 @@ import pytest
 from ddwatch_sidecar.exports.recording_file import Limits, RecordingFile
 from ddwatch_sidecar.exports.recording_opening import ASIDE_KEPT, Unrecordable, connected, put_aside
 
+from ddwatch.core.monitor import Monitor
 from ddwatch.core.recording import APPLICATION_ID, SCHEMA_VERSION
 from ddwatch.core.records import SourceFault, SourceUp
 from tests.sidecar.exports.recordings import PATIENCE, START, Watch, count, decode, opened, rows, until
@@ -337,3 +338,39 @@ def test_a_disk_that_hangs_does_not_hold_the_end_up(folder: Path) -> None:
     answers.set()
     assert hanging.recorder.close(PATIENCE)
     assert count(folder / "service.sqlite", "samples") == 4
+
+
+def test_a_disk_that_does_not_keep_up_is_told_until_it_does(folder: Path) -> None:
+    answers = threading.Event()
+
+    def late(_: float) -> RecordingFile:
+        assert answers.wait(PATIENCE)
+        return opened(folder, [])
+
+    slow = Watch(folder, open_file=late, queue_items=20)
+    slow.recorder.start()
+    slow.run(30)
+    (fault,) = slow.recorder.faults()
+    assert isinstance(fault, SourceFault) and fault.source == "recording"
+    assert fault.reason == f"the disk does not keep up: {slow.recorder.dropped} items were not recorded"
+    assert slow.recorder.faults() == [], "told once"
+
+    answers.set()
+    until(lambda: not slow.recorder.waiting, "the queue to empty")
+    (back,) = slow.recorder.faults()
+    slow.end()
+    assert isinstance(back, SourceUp)
+
+
+def test_a_recording_in_trouble_is_no_witness_of_the_service() -> None:
+    monitor = Monitor(started_at=START)
+    monitor.accept(SourceFault(at=START, source="log", reason="the log is gone"))
+    monitor.accept(SourceFault(at=START, source="recording", reason="the disk is full"))
+    lost = monitor.at(START + 1)
+    monitor.accept(SourceUp(at=START + 2, source="recording", detail="records again"))
+    back = monitor.at(START + 3)
+
+    assert [(view.name, view.state) for view in lost.sources] == [("log", "lost"), ("recording", "lost")]
+    assert [(view.name, view.state) for view in back.sources] == [("log", "lost"), ("recording", "up")]
+    assert lost.verdict.name == back.verdict.name == "blind"
+    assert back.verdict.sentence == "the log is gone"

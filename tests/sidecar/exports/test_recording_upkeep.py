@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddwatch.core.recording import MEAN_SECONDS
-from ddwatch.core.snapshot import Point, Sample
+from ddwatch.core.snapshot import Event, Point, Sample
 from tests.sidecar.exports.recordings import START, begun, rows, sample
 
 QUICK = settings(max_examples=40)
@@ -173,6 +173,22 @@ class TestSize:
             first = steps(file)[0]
             oldest = file.database.execute("SELECT min(at) FROM samples").fetchone()[0]
         assert first["at"] == START and oldest > START + 3600
+
+    def test_means_and_events_go_last_and_the_oldest_first(self, tmp_path: Path) -> None:
+        with begun(tmp_path, Limits(bytes=600_000)) as file:
+            means = [(int(START) + 10 * number, 1, 1, 1, *[7] * 6) for number in range(12_000)]
+            with file.database:
+                file.add_samples([sample(START)])
+                file.insert("stored_steps", means)
+                texts = [Event(seq=n, at=START + n, kind="gap", severity="ok", text="x" * 50) for n in range(100)]
+            write(file, [*texts])
+            for _ in range(200):
+                if not shed(file):
+                    break
+            give_back(file)
+            assert used_bytes(file) <= 600_000
+            oldest, newest = file.database.execute("SELECT min(at), max(at) FROM steps").fetchone()
+        assert newest == START + 119_990 and oldest > START + 10_000
 
     def test_below_the_limit_nothing_goes(self, tmp_path: Path) -> None:
         with begun(tmp_path) as file:
