@@ -44,12 +44,18 @@ class Meter:
     def read(self, now: float) -> SelfReading | None:
         """Takes a reading; the first one has no CPU share yet and gives no record.
 
-        The share is over real time, also when `now` runs on a scaled clock.
+        The share is over real time, also when `now` runs on a scaled clock. Where the system does not answer (no free
+        descriptor, /proc not mounted) the figures are absent until it does.
         """
-        with self._process.oneshot():
-            times = self._process.cpu_times()
-            memory = self._process.memory_info()
-            open_files = self._process.num_fds() if hasattr(self._process, "num_fds") else None
+        try:
+            with self._process.oneshot():
+                times = self._process.cpu_times()
+                memory = self._process.memory_info()
+                open_files = self._process.num_fds() if hasattr(self._process, "num_fds") else None
+        except (OSError, psutil.Error):
+            self._last = None
+            self._figures = OwnFigures(started_at=self._started_at, max_files=_open_files_limit())
+            return None
         cpu_seconds = times.user + times.system
         self._figures = OwnFigures(
             cpu_seconds=cpu_seconds,

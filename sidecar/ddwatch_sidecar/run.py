@@ -33,7 +33,7 @@ from ddwatch_sidecar.hardware import hardware_endpoints, too_often
 from ddwatch_sidecar.keeping import Keeper
 from ddwatch_sidecar.metering import Meter
 from ddwatch_sidecar.model import expecting, keep
-from ddwatch_sidecar.narration import narrate
+from ddwatch_sidecar.narration import LoopTrouble, narrate
 from ddwatch_sidecar.service import Service, Stream
 from ddwatch_sidecar.sources.contract import Source
 from ddwatch_sidecar.sources.log_file import LogFile
@@ -158,6 +158,7 @@ class Plan:
         url = url_of(self._listener)
         # From here on a signal is a wish to leave, not an end.
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(LoopTrouble())
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, service.stop)
         await server.start(self._listener)
@@ -242,6 +243,9 @@ def _lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+    except OSError:
+        # Without a free descriptor nobody can tell.
+        return True
 
 
 def _address(settings: Settings) -> tuple[Address, Resolved]:

@@ -9,8 +9,11 @@ from ddwatch_sidecar.sources.fingerprint import COPY_BYTES, FINGERPRINT_BYTES, S
 from ddwatch_sidecar.sources.lines import LineAssembler
 from ddwatch_sidecar.sources.look import Identity, Refusal, refusal, refusal_of_content, refusal_of_kind
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 64 * 1024
 """Bytes asked for in one read."""
+
+MOST_LINES = 10_000
+"""Lines after which one reading stops: a flood of short ones would take far more memory than their bytes."""
 
 Pread = Callable[[int, int, int], bytes]
 """`os.pread`: (descriptor, length, offset) -> bytes; handed in so that a test can make the disk fail."""
@@ -104,10 +107,13 @@ class OpenLog:
         self._verify_head()
 
     def read(self, end: int, budget: int) -> list[Line]:
-        """At most `budget` bytes up to the offset `end`, as lines; stops in front of a stretch to be skipped."""
+        """At most `budget` bytes up to the offset `end`, as lines; stops in front of a stretch to be skipped.
+
+        Also stops after the chunk that makes the lines MOST_LINES or more.
+        """
         lines: list[Line] = []
         stop = min(end, self.offset + budget)
-        while self.offset < stop:
+        while self.offset < stop and len(lines) < MOST_LINES:
             chunk = self._next_chunk(self._boundary(stop))
             if not chunk:
                 break

@@ -15,6 +15,9 @@ CHUNK_BYTES = 64 * 1024
 POLL_BYTES = 1024 * 1024
 """Most bytes that one poll reads."""
 
+MOST_LINES = 10_000
+"""Lines after which one poll stops: a flood of short ones would take far more memory than their bytes."""
+
 BURST_SECONDS = 10.0
 """Over-long lines are told at most this often."""
 
@@ -68,7 +71,7 @@ class StandardInput:
         """Takes what is ready, up to the bound; returns whether the input has ended."""
         left = self._poll_bytes
         while self._ready():
-            if left <= 0:
+            if left <= 0 or len(items) >= MOST_LINES:
                 self.behind = True
                 return False
             chunk = os.read(self._descriptor, min(left, CHUNK_BYTES))

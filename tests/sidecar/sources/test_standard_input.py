@@ -121,3 +121,13 @@ def test_an_overlong_line_is_cut_and_told(tmp_path: Path) -> None:
         items = until_ended(StandardInput(file.fileno()))
     assert [(len(line.data), line.whole) for line in only(Line, items)] == [(LINE_LIMIT, False), (4, True)]
     assert [gap.reason for gap in only(Gap, items)] == ["too-long"]
+
+
+def test_a_flood_of_short_lines_is_read_in_pieces_that_stay_small(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"a\n" * 300_000)
+    with (tmp_path / "log").open("rb") as file:
+        source = StandardInput(file.fileno())
+        counts = [len(only(Line, source.poll(0.0)))]
+        while source.behind:
+            counts.append(len(only(Line, source.poll(0.0))))
+    assert (sum(counts), max(counts) < 50_000) == (300_000, True)

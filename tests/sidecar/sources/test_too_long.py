@@ -1,4 +1,4 @@
-"""The line without end, and the burst of them."""
+"""The line without end, the burst of them, and the flood of short ones."""
 
 from ddwatch_sidecar.sources.contract import Line
 from ddwatch_sidecar.sources.lines import LINE_LIMIT
@@ -37,3 +37,13 @@ def test_a_line_that_dribbles_in_is_delivered_when_it_is_complete(followed: Foll
         followed.writer.write(b"a line that comes in pieces\n"[start : start + 7])
         seen += story(followed.read())
     assert seen == ["a line that comes in pieces"]
+
+
+def test_a_flood_of_short_lines_is_read_in_pieces_that_stay_small(followed: Followed) -> None:
+    followed.writer.write(b"a\n" * 300_000)
+    pieces = [followed.source.poll(1000.0)]
+    while followed.source.behind:
+        pieces.append(followed.source.poll(1000.0))
+    counts = [len(only(Line, piece)) for piece in pieces]
+    assert (sum(counts), max(counts) < 50_000) == (300_000, True)
+    assert [line.number for line in only(Line, pieces[-1])][-1] == 300_000
