@@ -1,4 +1,4 @@
-"""`ddwatch profile show|list|check`: which profiles there are, what one says, and whether a file is one."""
+"""`ddwatch profile show|list|check|forget`: which there are, what one says, whether one is right, and relearning."""
 
 import argparse
 import sys
@@ -28,7 +28,11 @@ TOLD = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("action", choices=("show", "list", "check"), help="what to do")
+    parser.add_argument(
+        "action",
+        choices=("show", "list", "check", "forget"),
+        help="what to do; forget makes ddwatch learn a service anew",
+    )
     parser.add_argument("profile", nargs="?", metavar="PROFILE", help="a name from `list`, or a file")
     parser.add_argument("--toml", action="store_true", help="show: the text of the profile as it is")
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -43,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _list(shelf, arguments.json)
     if arguments.profile is None:
         raise CommandFailed(f"ddwatch profile: {arguments.action} needs a profile, see `list`", Exit.USAGE)
+    if arguments.action == "forget":
+        return _forget(shelf, arguments.profile, arguments.json)
     entry = shelf.find(arguments.profile)
     if arguments.action == "check":
         return _check(shelf, entry, arguments.json)
@@ -124,6 +130,18 @@ def _check(shelf: Shelf, entry: Entry, as_json: bool) -> int:
     elif isinstance(found, Profile):
         _print([f"{found.name}: {_state(found)}, no problem found"])
     return Exit.INPUT if problems else Exit.OK
+
+
+def _forget(shelf: Shelf, wanted: str, as_json: bool) -> int:
+    """Relearning is asked for, never done by itself."""
+    gone = shelf.forget(wanted)
+    if as_json:
+        removed = [str(path) for path in gone]
+        _print_json({"schema": SCHEMA, "action": "forget", "name": wanted, "removed": removed})
+    else:
+        lines = [f"removed {shown(str(path))}" for path in gone]
+        _print([*lines, "a running sidecar notices within seconds and learns this service anew"])
+    return Exit.OK
 
 
 def plain(profile: Profile) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from msgspec import Struct
-from platformdirs import user_data_dir
+from platformdirs import user_data_dir, user_state_dir
 
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.expectation.profile import Problem, Profile
@@ -12,6 +12,8 @@ from ddwatch.core.expectation.profile_text import read_profile, sentence
 
 FOUNDING = "kimi-k2.6-ddtree-8x-rtx-pro-6000"
 LARGEST_FILE = 1_000_000
+LEARNED_PREFIX = "learned-"
+"""Profiles that ddwatch learned while running are called so, with the key of their identity behind."""
 
 
 class Entry(Struct, frozen=True):
@@ -24,6 +26,11 @@ class Entry(Struct, frozen=True):
 def own_folder() -> Path:
     """Where the operator's profiles live on this platform."""
     return Path(user_data_dir("ddwatch", appauthor=False)) / "profiles"
+
+
+def learning_folder() -> Path:
+    """Where the sidecar keeps what it is learning, a file per identity; removing one makes it learn anew."""
+    return Path(user_state_dir("ddwatch", appauthor=False)) / "learned"
 
 
 def built_in_names() -> list[str]:
@@ -40,8 +47,9 @@ def built_in_text(name: str) -> str:
 class Shelf:
     """Profiles by name; the operator's own take precedence over built-in ones of the same name."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, learning: Path | None = None) -> None:
         self.folder = folder if folder is not None else own_folder()
+        self._learning = learning if learning is not None else learning_folder()
 
     def own(self) -> list[Entry]:
         """The operator's profiles, the one written last first."""
@@ -111,6 +119,44 @@ class Shelf:
             return profile
         name = entry.name if entry.path is None else shown(str(entry.path))
         raise CommandFailed(f"profile {name}: {sentence(profile)}", Exit.INPUT)
+
+    def forget(self, wanted: str) -> list[Path]:
+        """Removes a learned profile and what its learning would go on from; the files that are gone.
+
+        Raises CommandFailed when nothing was learned under this name, or the disk does not let go.
+        """
+        key = wanted.removeprefix(LEARNED_PREFIX)
+        profiles = {path.stem: path for path in self._files(self.folder, ".toml")}
+        states = {path.stem: path for path in self._files(self._learning, ".json")}
+        # The state goes first: a running sidecar that finds it gone learns anew and writes no old profile back.
+        found = [states.get(key), profiles.get(f"{LEARNED_PREFIX}{key}")]
+        if found == [None, None]:
+            known = {name for name in profiles if name.startswith(LEARNED_PREFIX)}
+            known |= {f"{LEARNED_PREFIX}{name}" for name in states}
+            if wanted in profiles or wanted in built_in_names():
+                raise CommandFailed(f"{shown(wanted)} was not learned by ddwatch, so there is nothing to relearn")
+            listed = f"; learned are {', '.join(sorted(known))}" if known else "; nothing was learned on this machine"
+            raise CommandFailed(f"there is no learned profile {shown(wanted)}{listed}")
+        gone = []
+        for path in found:
+            if path is None:
+                continue
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise CommandFailed(f"cannot remove {shown(str(path))}: {reason}") from error
+            gone.append(path)
+        return gone
+
+    @staticmethod
+    def _files(folder: Path, suffix: str) -> list[Path]:
+        try:
+            return [path for path in folder.iterdir() if path.suffix == suffix]
+        except OSError:
+            return []
 
 
 def shown(path: str) -> str:

@@ -6,25 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from platformdirs import user_data_dir, user_state_dir
-
 from ddwatch.core.expectation.fit import Refusal
 from ddwatch.core.expectation.identity import Identity, key_of
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expectation.profile_toml import write_profile
+from ddwatch.profiles.shelf import LEARNED_PREFIX, learning_folder, own_folder
 
 LARGEST_STATE = 16 * 1024 * 1024
-LEARNED_PREFIX = "learned-"
-
-
-def state_folder() -> Path:
-    """Where learning state lives on this platform."""
-    return Path(user_state_dir("ddwatch", appauthor=False)) / "learned"
-
-
-def profile_folder() -> Path:
-    """Where `ddwatch profile list` looks for the operator's profiles."""
-    return Path(user_data_dir("ddwatch", appauthor=False)) / "profiles"
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -61,8 +49,8 @@ class Keeper:
             profiles: folder of the operator's profiles; the platform's when left out.
         """
         self._tell = tell
-        self._states = states if states is not None else state_folder()
-        self._profiles = profiles if profiles is not None else profile_folder()
+        self._states = states if states is not None else learning_folder()
+        self._profiles = profiles if profiles is not None else own_folder()
         self._troubled: str | None = None
         self._written: set[Path] = set()
 
