@@ -41,6 +41,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("fit", "fit a profile to a log of your own service", "ddwatch.commands.fit"),
     Command("check", "say whether a server is up, generates, and is as fast as it should be", "ddwatch.commands.check"),
     Command("calibrate", "measure an idle service and write its profile", "ddwatch.commands.calibrate"),
+    Command("doctor", "say what can be observed here, and what would give more", "ddwatch.commands.doctor"),
     Command("profile", "show, list and check profiles", "ddwatch.commands.profile"),
 )
 
