@@ -175,7 +175,7 @@ class TestSize:
         assert first["at"] == START and oldest > START + 3600
 
     def test_means_and_events_go_last_and_the_oldest_first(self, tmp_path: Path) -> None:
-        with begun(tmp_path, Limits(bytes=600_000)) as file:
+        with begun(tmp_path, Limits(bytes=400_000)) as file:
             means = [(int(START) + 10 * number, 1, 1, 1, *[7] * 6) for number in range(12_000)]
             with file.database:
                 file.add_samples([sample(START)])
@@ -186,7 +186,7 @@ class TestSize:
                 if not shed(file):
                     break
             give_back(file)
-            assert used_bytes(file) <= 600_000
+            assert used_bytes(file) <= 400_000
             oldest, newest = file.database.execute("SELECT min(at), max(at) FROM steps").fetchone()
         assert newest == START + 119_990 and oldest > START + 10_000
 
