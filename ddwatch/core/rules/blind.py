@@ -4,6 +4,8 @@ from ddwatch.core.durations import in_words
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
+PORT = "loads"
+"""Name of the source that asks SGLang's own port."""
 SILENCE_SECONDS = 30.0
 """Batch lines are missed only after this, whatever the cadence."""
 SILENCE_MULTIPLE = 6.0
@@ -16,6 +18,10 @@ UNREAD_SHARE = 0.2
 MIXED_SAMPLES = 30
 """So many samples must be there before their lack of clean ones blinds."""
 MIXED_CLEAN_RATIO = 0.05
+PORT_SILENCE_SECONDS = 3.0
+"""A port that is lost is believed once the log has been silent for this long as well ..."""
+PORT_SILENCE_MULTIPLE = 2.0
+"""... and for this many usual distances between its lines: a busy port that answers late is not a lost one."""
 MORE = "give --sglang-url to tell idle from stuck"
 
 
@@ -60,6 +66,25 @@ def _server_gone(situation: Situation) -> Verdict | None:
             situation, situation.traffic_at, "the server said that it stops; waiting for its next start", cause="stop"
         )
     return None
+
+
+def _port_gone(situation: Situation) -> Verdict | None:
+    """SGLang's own port answered once and does no more, and its log is silent too."""
+    port = next((source for source in situation.sources if source.name == PORT), None)
+    if port is None or port.state != "lost" or port.last_at is None or situation.server.state == "starting":
+        return None
+    heard = max(situation.traffic_at or 0.0, port.last_at)
+    silent = situation.at - heard
+    if silent <= max(PORT_SILENCE_SECONDS, PORT_SILENCE_MULTIPLE * (situation.cadence or 0.0)):
+        return None
+    return _blind(
+        situation,
+        heard,
+        f"SGLang's port is gone and its log is silent for {in_words(silent)}: {port.detail}",
+        silent_seconds=silent,
+        cause="port",
+        next_steps=("look whether the process still runs",),
+    )
 
 
 def _unread(situation: Situation) -> Verdict | None:
@@ -121,7 +146,7 @@ def _mixed(situation: Situation) -> Verdict | None:
 
 def judge(situation: Situation) -> Verdict | None:
     """The first reason that blinds, or None."""
-    for reason in (_no_source, _server_gone, _unread, _silent, _mixed):
+    for reason in (_no_source, _server_gone, _port_gone, _unread, _silent, _mixed):
         verdict = reason(situation)
         if verdict is not None:
             return verdict

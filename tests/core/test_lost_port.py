@@ -1,0 +1,92 @@
+"""A port that no longer answers beside a silent log blinds at once; a late or wrong port alone does not."""
+
+import pytest
+
+from ddwatch.core.monitor import Monitor
+from ddwatch.core.records import LinesSeen, Loads, RankLoad, ServerStart, SourceFault
+from tests.core.lines import decode
+
+KILLED = 20.0
+
+
+def fault(at: float) -> SourceFault:
+    return SourceFault(at=at, source="loads", reason="cannot ask http://127.0.0.1:30000: connection refused")
+
+
+def port(at: float, running: int = 1) -> Loads:
+    return Loads(at=at, source="loads", ranks=(RankLoad(dp_rank=0, running=running, queued=0),))
+
+
+def served(*, every: float = 0.5, answers: bool = True, running: int = 1) -> Monitor:
+    """A service with both witnesses, up to the moment when it is killed."""
+    monitor = Monitor(started_at=0.0)
+    at = 0.0
+    while at <= KILLED:
+        monitor.accept(decode(at, tokens=1000 + int(at)))
+        monitor.accept(LinesSeen(at=at, source="log", lines=1))
+        if answers and at % 2.0 < every:
+            monitor.accept(port(at, running))
+        monitor.at(at)
+        at += every
+    return monitor
+
+
+def test_a_killed_server_is_not_judged_any_more_within_five_seconds() -> None:
+    monitor = served()
+    monitor.accept(fault(KILLED + 2.0))
+
+    assert monitor.at(KILLED + 2.5).verdict.name != "blind"
+    verdict = monitor.at(KILLED + 4.5).verdict
+    assert (verdict.name, verdict.cause) == ("blind", "port")
+    assert verdict.sentence == (
+        "SGLang's port is gone and its log is silent for 4.5 s: cannot ask http://127.0.0.1:30000: connection refused"
+    )
+
+
+def test_an_idle_server_that_is_killed_is_not_called_idle() -> None:
+    monitor = served(running=0)
+    monitor.accept(decode(KILLED + 0.1, tokens=0, flaw="request-end"))
+    monitor.accept(port(KILLED + 0.2, running=0))
+    assert monitor.at(KILLED + 1.0).verdict.name != "blind"
+    monitor.accept(fault(KILLED + 2.2))
+
+    assert monitor.at(KILLED + 4.5).verdict.cause == "port"
+
+
+def test_a_port_that_is_only_slow_to_answer_blinds_nobody() -> None:
+    monitor = served()
+    monitor.accept(fault(KILLED + 0.1))
+    for step in range(40):
+        monitor.accept(decode(KILLED + 0.2 + 0.5 * step, tokens=1100 + step))
+        assert monitor.at(KILLED + 0.3 + 0.5 * step).verdict.cause != "port"
+
+
+def test_the_usual_distance_between_lines_is_waited_for() -> None:
+    monitor = served(every=4.0)
+    monitor.accept(fault(KILLED + 2.0))
+
+    assert monitor.at(KILLED + 6.0).verdict.cause != "port"
+    assert monitor.at(KILLED + 9.0).verdict.cause == "port"
+
+
+def test_a_port_that_never_answered_is_a_wrong_address_and_no_witness() -> None:
+    monitor = served(answers=False)
+    monitor.accept(fault(KILLED + 2.0))
+
+    assert monitor.at(KILLED + 10.0).verdict.cause != "port"
+
+
+@pytest.mark.parametrize("back", ["port", "log", "start"])
+def test_it_ends_with_the_first_sign_of_life(back: str) -> None:
+    monitor = served()
+    monitor.accept(fault(KILLED + 2.0))
+    assert monitor.at(KILLED + 6.0).verdict.cause == "port"
+    match back:
+        case "port":
+            monitor.accept(port(KILLED + 7.0))
+        case "log":
+            monitor.accept(decode(KILLED + 7.0))
+        case _:
+            monitor.accept(ServerStart(at=KILLED + 7.0, arguments={"model_path": "K"}))
+
+    assert monitor.at(KILLED + 7.5).verdict.cause != "port"
