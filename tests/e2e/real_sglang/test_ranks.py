@@ -1,0 +1,43 @@
+"""Two data-parallel ranks of a real SGLang are two ranks in ddwatch, by the log and by the moments."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.commands.documents import held_against
+from tests.e2e.real_sglang.server import Background, serving
+from tests.e2e.real_sglang.test_agreement import ACCEPT_LENGTH, ddwatch
+from tests.e2e.real_sglang.test_restart import SIDECAR, within
+from tests.sidecar.running import running
+
+pytestmark = [pytest.mark.sglang, pytest.mark.timeout(600)]
+
+
+def test_two_ranks_are_two_ranks_everywhere(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("ranks")
+    with serving(folder, "--load-balance-method", "round_robin", ranks=2) as server:
+        with running("--log", str(server.log), "--sglang-url", server.url, *SIDECAR) as sidecar:
+
+            def both() -> Any:
+                snapshot = held_against("snapshot.json", sidecar.get("/v1/snapshot").text)
+                kinds = {(rank["sample"]["dp_rank"], rank["sample"]["provenance"]) for rank in snapshot["ranks"]}
+                return snapshot if {(0, "moments"), (1, "moments")} <= kinds else None
+
+            with Background(server, 1, users=4):
+                snapshot = within(60, both, "both ranks by their moments")
+            moments = server.moments()
+        steps = ddwatch("steps", str(server.log), "--tz", "UTC")
+        truth = server.verified()
+    rows = [json.loads(row) for row in steps.stdout.splitlines()]
+
+    assert snapshot["server"]["dp"] == 2
+    assert snapshot["now"]["batch"] == sum(rank["sample"]["batch"] or 0 for rank in snapshot["ranks"])
+    assert len(moments) == 2
+    assert {row["dp_rank"] for row in rows} == {0, 1}
+    committed = sum(row["batch"] * row["accept_length"] for row in rows) / sum(row["batch"] for row in rows)
+    assert committed == pytest.approx(sum(map(sum, truth)) / sum(map(len, truth)), rel=ACCEPT_LENGTH)
+    for rank, (_, batch, *_, tokens) in enumerate(moments):
+        own = [row for row in rows if row["dp_rank"] == rank and not row["flags"]]
+        logged = sum(row["batch"] * row["accept_length"] for row in own) / sum(row["batch"] for row in own)
+        assert logged == pytest.approx(tokens / batch, rel=0.1)
