@@ -106,8 +106,8 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
         path = Path(arguments.log)
         if path.is_dir():
             raise CommandFailed(f"ddwatch: {arguments.log} is a directory, not a log")
-        if arguments.once and not path.exists():
-            raise CommandFailed(f"ddwatch: there is no file {arguments.log}")
+        if arguments.once:
+            need_log(path, arguments.log)
         # One reading leaves nothing behind.
         more = ("--no-record",) if arguments.once else ()
         with ending_on_signals(), sidecar_for(str(path.absolute()), subprocess.DEVNULL, more) as child:
@@ -126,6 +126,18 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
     finally:
         if piped >= 0:
             os.close(piped)
+
+
+def need_log(path: Path, name: str) -> None:
+    """Raises CommandFailed for what gives one reading nothing to wait for; a live screen waits for any of it."""
+    try:
+        if not path.exists():
+            raise CommandFailed(f"ddwatch: there is no file {name}")
+        if not path.is_file():
+            raise CommandFailed(f"ddwatch: {name} is a pipe or device; hand it over as `--log - < {name}`")
+        path.open("rb").close()
+    except OSError as error:
+        raise CommandFailed(f"ddwatch: cannot read {name}: {(error.strerror or str(error)).lower()}") from error
 
 
 def keys_from_terminal() -> None:

@@ -18,11 +18,10 @@ from typing import BinaryIO, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ddwatch import __version__
-from ddwatch.commands.replay_account import Account, Words
+from ddwatch.commands.replay_account import SCHEDULER, Account, Words
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar.reader import LogReader
-from ddwatch.core.records import DecodeBatch
 from ddwatch.feeds.log_lines import LogLines, open_log, shown
 from ddwatch.feeds.recording import is_recording
 from ddwatch.feeds.replay import Deck, ReplayFeed, last_moment
@@ -137,7 +136,7 @@ def headless(
     expecting: Expecting,
 ) -> int:
     """Plays the whole log at once and prints its verdicts; returns the exit code."""
-    words = Words(lambda: account.decode_lines > 0, as_json, zone)
+    words = Words(lambda: account.known, as_json, zone)
     account = Account(words.change)
     deck = Deck(
         iter(lines),
@@ -156,11 +155,11 @@ def headless(
         deck.advance(math.inf)
     except CommandFailed:
         # Damaged further on: what was read up to there is still told.
-        if account.decode_lines:
+        if account.known:
             words.end(account.summary(deck.lines, deck.monitor.at(deck.now).server.restarts))
             sys.stdout.flush()
         raise
-    if account.decode_lines == 0:
+    if not account.known:
         raise no_decode_line(deck.lines)
     words.end(account.summary(deck.lines, deck.monitor.at(deck.now).server.restarts))
     return account.exit_code()
@@ -174,17 +173,17 @@ def no_decode_line(lines: int) -> CommandFailed:
 
 
 def first_moment(lines: LogLines, zone: tzinfo | None, base: float) -> float:
-    """Time of the first record; raises CommandFailed when the log holds no decode line."""
+    """Time of the first record; raises CommandFailed when the log holds nothing of a scheduler."""
     reader = LogReader(zone, base)
     first: float | None = None
     for number, line in lines:
         for record in reader.read(line, None, number):
             first = record.at if first is None else first
-            if isinstance(record, DecodeBatch):
+            if isinstance(record, SCHEDULER):
                 return first
     for record in reader.close():
         first = record.at if first is None else first
-        if isinstance(record, DecodeBatch):
+        if isinstance(record, SCHEDULER):
             return first
     raise no_decode_line(lines.count)
 

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -12,15 +12,38 @@ from ddwatch.core.exits import VERDICT_EXITS, Exit
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.positions import Positions
 from ddwatch.core.recording import VerdictChange, verdict_change
-from ddwatch.core.records import DecodeBatch, LogRecord, Record, Unread
+from ddwatch.core.records import (
+    Crash,
+    DecodeBatch,
+    GraphSizes,
+    JitCompile,
+    LoadProgress,
+    LogRecord,
+    PoolSized,
+    PrefillBatch,
+    Record,
+    Retraction,
+    ServerReady,
+    ServerStart,
+    ServerStop,
+    SpeculationSetup,
+    Unread,
+)
 from ddwatch.core.snapshot import Verdict, VerdictName
 from ddwatch.core.wire import iso
 
 SCHEMA = "ddwatch.replay/1"
 ROWS_HELD = 10_000
-"""Rows kept back until the first decode line shows that this is a scheduler's log."""
+"""Rows kept back until something shows that this is a scheduler's log."""
 DIGITS = 4
 """Significant digits that medians are exact to; it bounds their memory."""
+
+
+SCHEDULER = (
+    *(DecodeBatch, PrefillBatch, ServerStart, LoadProgress, PoolSized, GraphSizes, JitCompile, SpeculationSetup),
+    *(ServerReady, ServerStop, Retraction, Crash),
+)
+"""Records that only SGLang writes: a server that crashed while it started has a story without any decode line."""
 
 
 class Median:
@@ -69,7 +92,7 @@ def row(change: VerdictChange, *, stamped: bool) -> dict[str, Any]:
 class Account:
     """Follows one run of a log: changes of verdict as they come, counts for the end."""
 
-    def __init__(self, changed: Callable[[VerdictChange], None]) -> None:
+    def __init__(self, changed: Callable[[VerdictChange, Sequence[str]], None]) -> None:
         self._changed = changed
         self._positions = Positions()
         self._verdict: VerdictName | None = None
@@ -77,7 +100,8 @@ class Account:
         self._seq = 0
         self.begin = -math.inf
         """Verdicts before this moment are not told."""
-        self.decode_lines = 0
+        self.known = False
+        """Whether anything was seen that only SGLang writes."""
         self.unread = 0
         self.samples = 0
         self.clean = 0
@@ -91,8 +115,7 @@ class Account:
     def seen(self, record: Record) -> None:
         """Takes a record before the monitor does; nothing before `begin` counts."""
         sample = self._positions.see(record)
-        if isinstance(record, DecodeBatch):
-            self.decode_lines += 1
+        self.known = self.known or isinstance(record, SCHEDULER)
         if record.at < self.begin:
             return
         if isinstance(record, LogRecord) and record.stamp is not None:
@@ -114,7 +137,9 @@ class Account:
         """Takes what the monitor holds now; the whole snapshot is only looked at when the verdict changes."""
         history = monitor.history(self._seq)
         for event in history.events:
-            if event.replaces is None and event.at >= self.begin:
+            # One that took the place of another between two looks is the first of its kind here.
+            counted = event.replaces is not None and event.replaces <= self._seq
+            if not counted and event.at >= self.begin:
                 self.events[event.kind] += 1
         newest = [point.seq for point in history.points[-1:]] + [event.seq for event in history.events]
         self._seq = max([self._seq, *newest])
@@ -125,7 +150,8 @@ class Account:
         if now >= self.begin and self._verdict != verdict.name:
             self._verdict = verdict.name
             self.verdict_seconds.setdefault(verdict.name, 0.0)
-            self._changed(verdict_change(monitor.at(now)))
+            snapshot = monitor.at(now)
+            self._changed(verdict_change(snapshot), snapshot.now.flags)
 
     def exit_code(self) -> Exit:
         """The worst of page, notice and fine; unjudged only when nothing else was."""
@@ -160,10 +186,10 @@ class Words:
         self._held: list[str] = []
         self.stamped = True
 
-    def change(self, change: VerdictChange) -> None:
-        """Tells a change of verdict."""
+    def change(self, change: VerdictChange, flags: Sequence[str] = ()) -> None:
+        """Tells a change of verdict; `flags` of the sample that its figures come from."""
         document = row(change, stamped=self.stamped) if self._json else None
-        text = self._text(change) if document is None else json.dumps(document, allow_nan=False)
+        text = self._text(change, flags) if document is None else json.dumps(document, allow_nan=False)
         if self._open():
             self.flush()
             sys.stdout.write(f"{text}\n")
@@ -175,7 +201,7 @@ class Words:
         sys.stdout.writelines(f"{text}\n" for text in self._held)
         self._held.clear()
 
-    def _text(self, change: VerdictChange) -> str:
+    def _text(self, change: VerdictChange, flags: Sequence[str]) -> str:
         moment = datetime.fromtimestamp(change.at, self._zone).strftime("%Y-%m-%d %H:%M:%S")
         when = moment if self.stamped else "time unknown"
         figures = [
@@ -184,6 +210,8 @@ class Words:
             f"step {1000 * change.step_seconds:.1f} ms" if change.step_seconds is not None else "",
         ]
         known = ", ".join(figure for figure in figures if figure)
+        if known and flags:
+            known += f"; not clean: {', '.join(flags)}"
         return f"{when}  {change.verdict.name:<11}  {change.verdict.sentence}{f' [{known}]' if known else ''}"
 
     def end(self, summary: dict[str, Any]) -> None:

@@ -332,3 +332,24 @@ def test_a_pipe_plays_on_the_screen_and_the_keys_come_from_the_terminal(founding
     finally:
         os.close(reading)
         os.close(writing)
+
+
+@pytest.mark.parametrize(
+    ("name", "events"),
+    [
+        ("19-crash-illegal-access-proces-typo.log", "crash 1"),
+        ("20-crash-sigquit-before-exception.log", "crash 1"),
+        ("52-retract-old-wording-all-tp.log", "retract 1"),
+        ("59-watchdog-old-and-new.log", "crash"),
+    ],
+)
+def test_a_log_that_ends_before_its_first_decode_line_still_has_a_story(name: str, events: str) -> None:
+    done = played(str(LOGS / name), "--headless", "--tz", "UTC")
+    assert (done.returncode, done.stderr) == (Exit.UNJUDGED, b"")
+    told = next(line for line in done.stdout.decode().splitlines() if line.startswith("events"))
+    assert events in told, told
+
+
+def test_a_figure_that_is_not_clean_says_so() -> None:
+    done = played(str(LOGS / "58-notebook-indented-blank-lines.log"), "--headless", "--tz", "UTC")
+    assert b"[3.6 tok/s, step 554.0 ms; not clean: first, idle, prefill]" in done.stdout

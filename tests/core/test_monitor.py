@@ -369,3 +369,8 @@ def test_slow_steps_are_never_learned() -> None:
         monitor.accept(decode(60.0 + 0.2 * i, tokens=1300, accept=5.0, step=0.065))
         monitor.at(60.0 + 0.2 * i)
     assert monitor.at(240.2).verdict.name == "slow-step"
+
+
+def test_nothing_seen_claims_no_prefill() -> None:
+    seen = watched().at(1.0)
+    assert "prefill" not in " ".join(verdict.sentence for verdict in (seen.verdict, *seen.notes))

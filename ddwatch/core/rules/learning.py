@@ -10,7 +10,7 @@ FRESH_SECONDS = 60.0
 def _reason(situation: Situation) -> str | None:
     judged = situation.judged
     if situation.decode_at is None:
-        return "no decode line yet; prefill is running"
+        return "no decode line yet" if situation.traffic_at is None else "no decode line yet; prefill is running"
     if judged.expected is None:
         return f"no model here yet: {judged.reason}"
     if not situation.judgeable:
