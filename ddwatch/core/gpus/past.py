@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ddwatch.core.gpus.normal import Normal
 from ddwatch.core.gpus.reasons import BAD
+from ddwatch.core.gpus.trend import Trend
 from ddwatch.core.hardware import GpuCard
 from ddwatch.core.hardware_view import GpuTrend
 
@@ -18,8 +19,6 @@ BUSY_READINGS = 5
 """Readings in a row after which it has been at work long enough for clocks and link to have risen."""
 ENOUGH = 5
 """Readings under load without which nothing is said about clocks or link."""
-TREND_SECONDS = 5.0
-TREND_POINTS = 24
 LIMIT_CHANGED = 0.05
 """A power limit that moved by more than this makes another card of it."""
 BREAK_SECONDS = 30.0
@@ -46,7 +45,7 @@ class CardPast:
         self.sm_clock = Normal()
         self.memory_clock = Normal()
         self._busy_in_a_row = 0
-        self._trend: deque[tuple[int, list[GpuCard]]] = deque(maxlen=TREND_POINTS)
+        self._trend = Trend()
         self.at = at
         self.card = card
         self.see(at, card)
@@ -68,10 +67,7 @@ class CardPast:
         self._busy_in_a_row = self._busy_in_a_row + 1 if busy else 0
         if self.loaded:
             self.busy.append(Seen(at, card))
-        bucket = int(at // TREND_SECONDS)
-        if not self._trend or self._trend[-1][0] != bucket:
-            self._trend.append((bucket, []))
-        self._trend[-1][1].append(card)
+        self._trend.see(at, card)
 
     @property
     def loaded(self) -> bool | None:
@@ -99,28 +95,9 @@ class CardPast:
         return next((item.at for item in seen if holds(item.card)), self.at)
 
     def trend(self) -> GpuTrend:
-        """The last minutes in steps; a step without a reading stays empty."""
-        if not self._trend:
-            return GpuTrend(step_seconds=TREND_SECONDS)
-        last = self._trend[-1][0]
-        cards = dict(self._trend)
-        buckets = [cards.get(number, []) for number in range(last - TREND_POINTS + 1, last + 1)]
-        return GpuTrend(
-            step_seconds=TREND_SECONDS,
-            utilization_ratio=_means(buckets, lambda card: card.utilization_ratio, 3),
-            sm_clock_hertz=_means(buckets, lambda card: card.sm_clock_hertz, 0),
-            power_watts=_means(buckets, lambda card: card.power_watts, 1),
-            temperature_celsius=_means(buckets, lambda card: card.temperature_celsius, 1),
-        )
+        """The last minutes in steps."""
+        return self._trend.view()
 
     def _limit_changed(self, card: GpuCard) -> bool:
         before, after = self.card.power_limit_watts, card.power_limit_watts
         return before is not None and after is not None and abs(after - before) > LIMIT_CHANGED * before
-
-
-def _means(buckets: Sequence[Sequence[GpuCard]], quantity: Quantity, digits: int) -> tuple[float | None, ...]:
-    found: list[float | None] = []
-    for cards in buckets:
-        values = [value for card in cards if (value := quantity(card)) is not None]
-        found.append(round(sum(values) / len(values), digits) if values else None)
-    return tuple(found)
