@@ -36,6 +36,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("export", "print the rows of a recording as CSV or JSON lines", "ddwatch.commands.export"),
     Command("steps", "print one row per decode line of a log, with its flags", "ddwatch.commands.steps"),
     Command("compare", "say what a restart changed, at equal batch and context", "ddwatch.commands.compare"),
+    Command("backtest", "false alarms and detection delay on your own log", "ddwatch.commands.backtest"),
     Command("explain", "say whether a pasted speed is as expected, and why", "ddwatch.commands.explain"),
     Command("predict", "tokens per second for a context, seconds for a request", "ddwatch.commands.predict"),
     Command("fit", "fit a profile to a log of your own service", "ddwatch.commands.fit"),

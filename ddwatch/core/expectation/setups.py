@@ -69,7 +69,16 @@ class Setups:
         elif isinstance(record, GraphSizes):
             self._here().graph_sizes = record.sizes
         if sample is not None:
-            self._here().gathering.see(sample, self._text_class)
+            self.take(sample)
+
+    def take(self, sample: Sample) -> None:
+        """Takes a sample; one of a recording comes without the record that it was made from."""
+        self._here().gathering.see(sample, self._text_class)
+
+    @property
+    def current(self) -> Setup | None:
+        """The setup in force; None before anything was seen."""
+        return self._current
 
     def _here(self) -> Setup:
         return self._current if self._current is not None else self._enter()
