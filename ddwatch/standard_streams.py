@@ -41,10 +41,13 @@ def settle() -> None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    # A sign that the locale cannot write is a question mark; pages that can do better write their own.
     if sys.stdout is None or not sys.stdout.isatty():
-        encoding, errors = ("utf-8", "strict") if sys.stdout is None else (sys.stdout.encoding, sys.stdout.errors)
+        encoding = "utf-8" if sys.stdout is None else sys.stdout.encoding
         raw = _Output(1, "w", closefd=False)
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors=errors)
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors="replace")
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
 
 
 def give_up_output() -> None:

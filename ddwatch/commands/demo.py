@@ -195,6 +195,7 @@ def stage(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
 def headless(arguments: argparse.Namespace, child: "SidecarChild") -> int:
     """Watches for a while and prints one reading."""
     from ddwatch.commands.once import fetch, reading
+    from ddwatch.core.expectation.wording import readable
 
     seconds = SECONDS if arguments.seconds is None else arguments.seconds
     time.sleep(seconds)
@@ -210,7 +211,7 @@ def headless(arguments: argparse.Namespace, child: "SidecarChild") -> int:
         }
         sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
     else:
-        sys.stdout.write(reading(snapshot))
+        sys.stdout.write(readable(reading(snapshot), sys.stdout.encoding))
         sys.stdout.write(f"scenario: {arguments.scenario}, seed {arguments.seed}, watched for {seconds:g} s\n")
     return VERDICT_EXITS[snapshot.verdict.name]
 

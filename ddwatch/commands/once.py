@@ -8,6 +8,7 @@ import httpx
 
 from ddwatch.core import wire
 from ddwatch.core.exits import VERDICT_EXITS, CommandFailed, Exit
+from ddwatch.core.expectation.wording import readable
 from ddwatch.core.snapshot import Now, Snapshot, SourceView
 from ddwatch.feeds.live import CONNECT_SECONDS, Refused, check, sentence
 from ddwatch.widgets.factor_row import caveats, model_words, parts_of
@@ -161,5 +162,6 @@ def reading(snapshot: Snapshot) -> str:
 def once(url: str, token: str | None, *, as_json: bool, last_words: Callable[[], str | None] = lambda: None) -> Exit:
     """Prints one reading and returns the verdict's exit code."""
     snapshot, document = first_reading(url, token, last_words)
-    sys.stdout.write(document.decode("utf-8") + "\n" if as_json else reading(snapshot))
+    text = document.decode("utf-8") + "\n" if as_json else readable(reading(snapshot), sys.stdout.encoding)
+    sys.stdout.write(text)
     return VERDICT_EXITS[snapshot.verdict.name]

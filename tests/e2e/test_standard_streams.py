@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +82,29 @@ def test_a_closed_stdin_is_an_empty_one(words: Sequence[str]) -> None:
 def test_a_screen_with_closed_streams_needs_a_terminal(words: Sequence[str]) -> None:
     done = with_closed([*DDWATCH, *words], 0, 1)
     assert (done.returncode, done.stderr.count("\n")) == (64, 1), done.stderr
+
+
+ASCII = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--once", "--log", REAL), ("--once", "--json", "--log", REAL), ("steps", REAL), ("replay", "--headless", REAL)],
+)
+def test_an_ascii_locale_gets_ascii(words: Sequence[str]) -> None:
+    done = subprocess.run([*DDWATCH, *words], capture_output=True, env=ASCII, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii()
+
+
+def test_a_sign_that_the_locale_cannot_write_is_no_failure(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    line = Path(REAL).read_text(encoding="utf-8").partition("server_args=")[2].split("\n")[0]
+    log.write_text(
+        f"[2026-12-01 11:00:00] server_args={line.replace('tiny-target', 'modèle-目标')}\n", encoding="utf-8"
+    )
+    with log.open("a", encoding="utf-8") as file:
+        file.write(Path(REAL).read_text(encoding="utf-8"))
+    for words in (["--once"], ["--once", "--json"]):
+        done = subprocess.run([*DDWATCH, *words, "--log", str(log)], capture_output=True, env=ASCII, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
