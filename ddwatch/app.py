@@ -38,11 +38,11 @@ SEEK = 30.0
 THEME = Theme(
     name="ddwatch",
     primary="#6cc7f2",
-    secondary="#b79cf0",
+    secondary="#c084fc",
     accent="#6cc7f2",
     warning="#f0b95a",
     error="#ff6b6b",
-    success="#7fcf8a",
+    success="#62d67f",
     foreground="#c6d0da",
     background="#11161c",
     surface="#1c242d",
@@ -112,6 +112,7 @@ class DDWatch(App[None]):
         ascii_only: bool | None = None,
         window: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
+        pace: float = PACE,
     ) -> None:
         """Prepares the screen.
 
@@ -121,6 +122,7 @@ class DDWatch(App[None]):
             ascii_only: whether to draw with ASCII alone; None asks the environment.
             window: seconds that the plots show at first.
             clock: rises by one each second; only differences are used.
+            pace: least seconds between two drawings.
         """
         if ascii_only is None:
             ascii_only = not speaks_utf8(os.environ)
@@ -132,6 +134,7 @@ class DDWatch(App[None]):
         self.theme = THEME.name
         self.feed = feed
         self._clock = clock
+        self._pace = pace
         self._newest: Frame | None = None
         self._shown: Frame | None = None
         self._arrived = self._heard = clock()
@@ -205,8 +208,8 @@ class DDWatch(App[None]):
             self.take_end(FeedStopped(f"the feed stopped with an error of ddwatch itself: {event.worker.error!r}"))
 
     def show_soon(self) -> None:
-        """Draws now, or when the last drawing is PACE seconds ago."""
-        wait = self._drawn + PACE - self._clock()
+        """Draws now, or when the last drawing is a pace ago."""
+        wait = self._drawn + self._pace - self._clock()
         if wait <= 0:
             self.hand_over()
         elif self._pending is None:

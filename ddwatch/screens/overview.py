@@ -27,6 +27,25 @@ PANELS = ("throughput", "accept", "latency", "step", "load", "ranks", "events", 
 """The panels that can be made large, by their number key from 1 on."""
 
 
+HOLD_SECONDS = 60.0
+"""A verdict block that has grown shrinks only after so long, so that panels do not jump while a verdict wavers."""
+
+
+class Held:
+    """A number that rises at once and falls only after it has been lower for a while."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._value = 0
+        self._since = 0.0
+
+    def see(self, at: float, value: int) -> int:
+        """Takes the newest value of a time in seconds; returns the one that holds."""
+        if value >= self._value or not 0 <= at - self._since < self._seconds:
+            self._value, self._since = value, at
+        return self._value
+
+
 class Overview(LeanScreen):
     """Owns what is shown; the app hands it over, the panels are bound to it."""
 
@@ -48,6 +67,7 @@ class Overview(LeanScreen):
         super().__init__(id="overview")
         self.expanded: str | None = None
         self._arranged: tuple[object, ...] = ()
+        self._wanted = Held(HOLD_SECONDS)
 
     # 80x24                                                    120x40
     # ┌ server ────────────────────────────────── live ┐       ┌ server ───────────────────────────── live ┐
@@ -100,7 +120,10 @@ class Overview(LeanScreen):
         """Gives each panel its place; does nothing while nothing relevant has changed."""
         width, height = self.size
         ranks = len(self.frame.snapshot.ranks) if self.frame is not None else 1
-        wanted = wanted_rows(self.frame.snapshot, width) if self.frame is not None else 0
+        wanted = 0
+        if self.frame is not None and width:
+            snapshot = self.frame.snapshot
+            wanted = self._wanted.see(snapshot.at, wanted_rows(snapshot, width))
         key = (width, height, ranks, self.frame is not None, self.expanded, wanted)
         panels = list(self.query(Drawn))
         if key == self._arranged or not width or not height or not panels:

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -26,13 +27,13 @@ def changed_cells(before: Row, after: Row) -> tuple[int, int] | None:
     for old, new in zip(before, after, strict=False):
         if old != new:
             break
-        head += Strip([Segment(old[0])]).cell_length
+        head += cell_len(old[0])
     tail = 0
     for old, new in zip(reversed(before), reversed(after), strict=False):
         if old != new:
             break
-        tail += Strip([Segment(old[0])]).cell_length
-    width = sum(Strip([Segment(text)]).cell_length for text, _ in after)
+        tail += cell_len(old[0])
+    width = sum(cell_len(text) for text, _ in after)
     return head, max(head + 1, width - tail)
 
 
@@ -53,6 +54,7 @@ class Drawn(Widget):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._rows: tuple[Row, ...] = ()
+        self._strips: dict[int, Strip] = {}
         self._memory: Hashable = None
         self._waiting = False
 
@@ -95,6 +97,7 @@ class Drawn(Widget):
         """Forgets the looks of roles when the style sheet changes."""
         super().notify_style_update()
         self.styles_of_roles: dict[Role, Style] = {}
+        self._strips = {}
 
     def _later(self) -> None:
         if not self._waiting and self.is_attached:
@@ -123,12 +126,14 @@ class Drawn(Widget):
             rows = tuple(tuple((to_ascii(text), role) for text, role in row) for row in rows)
         before, self._rows = self._rows, rows
         if len(before) != len(rows):
+            self._strips = {}
             self.refresh()
             return
         regions = []
         for y, (old, new) in enumerate(zip(before, rows, strict=True)):
             cells = changed_cells(old, new)
             if cells is not None:
+                self._strips.pop(y, None)
                 regions.append(Region(cells[0], y, cells[1] - cells[0], 1))
         if regions:
             self.refresh(*regions)
@@ -145,6 +150,20 @@ class Drawn(Widget):
         if y >= len(self._rows):
             return Strip.blank(self.size.width, self.look(self.FILL))
         return Strip([Segment(text, self.look(role)) for text, role in self._rows[y]], self.size.width)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region, each made once for as long as it stays the same: nothing else surrounds a panel."""
+        filters = self.get_line_filters()
+        strips = []
+        for y in crop.line_range:
+            strip = self._strips.get(y)
+            if strip is None or strip.cell_length != self.size.width:
+                strip = self.render_line(y)
+                for line_filter in filters:
+                    strip = strip.apply_filter(line_filter, self.background_colors[1])
+                self._strips[y] = strip
+            strips.append(strip.crop(crop.x, crop.right))
+        return strips
 
     @property
     def settled(self) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from ddwatch.core.snapshot import Event, Frame
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.figures import clock
-from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged
+from ddwatch.widgets.rows import Role, Row, clean, faded, heading, merged, width_of, wrapped
 from ddwatch.widgets.view import View
 
 SIGNS: dict[str, tuple[str, Role]] = {
@@ -25,15 +25,19 @@ def when(at: float, today: float, zone: tzinfo) -> str:
     return f"{moment:%b %d}  "
 
 
-def event_row(event: Event, today: float, zone: tzinfo, *, date: bool = False) -> Row:
-    """Time, sign, kind and text of one event; with `date` the day stands before the time."""
+def event_rows(
+    event: Event, today: float, zone: tzinfo, width: int, most: int = 99, *, date: bool = False
+) -> list[Row]:
+    """Time, sign, kind and text of one event in at most `most` rows; with `date` the day stands before the time."""
     sign, role = SIGNS[event.severity]
     time = f"{datetime.fromtimestamp(event.at, zone):%Y-%m-%d %H:%M:%S}" if date else when(event.at, today, zone)
-    spans: list[Span] = [(f" {time}", "label"), (f" {sign} ", role), (f"{event.kind:<11}", "text"), (" ", "text")]
-    spans.append((clean(event.text), "strong" if event.severity == "page" else "text"))
-    if event.count > 1:
-        spans.append((f"  ×{event.count}", "label"))
-    return merged(spans)
+    head: Row = ((f" {time}", "label"), (f" {sign} ", role), (f"{event.kind:<11}", "text"), (" ", "text"))
+    text = clean(event.text) + (f" ×{event.count}" if event.count > 1 else "")
+    look: Role = "strong" if event.severity == "page" else "text"
+    across = width_of(head)
+    lines = wrapped(text, max(8, width - across - 1), most) or [""]
+    blank: Row = ((" " * across, "text"),)
+    return [merged((*(blank if place else head), (line, look))) for place, line in enumerate(lines)]
 
 
 class EventPanel(Drawn, can_focus=True):
@@ -48,11 +52,18 @@ class EventPanel(Drawn, can_focus=True):
     def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
         """Heading and rows."""
         events = frame.history.events
-        shown = events[-(height - 1) :] if height > 1 else ()
-        more = len(events) - len(shown)
+        said: list[Row] = []
+        shown = 0
+        for event in reversed(events):
+            room = height - 1 - len(said)
+            if room < 1:
+                break
+            # A long text takes the room of the older events below it, but for one.
+            said += event_rows(event, frame.snapshot.at, view.zone, width, max(1, min(2, room - 1)))
+            shown += 1
+        more = len(events) - shown
         right = f"{more} more: e" if more else ""
-        rows = [heading("events", "", right, width, focused=self.has_focus)]
-        rows += [event_row(event, frame.snapshot.at, view.zone) for event in reversed(shown)]
+        rows = [heading("events", "", right, width, focused=self.has_focus), *said]
         if not events:
             rows.append((("   nothing has happened since this watch began", "label"),))
         return faded(rows) if view.dimmed() else rows

@@ -58,10 +58,14 @@ def factor_row(snapshot: Snapshot, width: int, indent: str = "   ") -> Row | Non
         return fit(((indent, "text"), (rates, "label"), ("   ", "text"), (why, "label")), width)
     rest = [("rest" if name == "unexplained" else name, value, change) for name, value, change in parts]
     telling = [each for each in rest if each[1] is None or abs(each[1] - 1) >= 0.005 or each[0] == "rest"]
-    split = [each for each in parts if each[0] == "unexplained" and each[2]]
+    changes = [each if each[0] != "unexplained" else (*each[:2], "") for each in parts]
+    split = [each if each[0] == "unexplained" else (*each[:2], "") for each in parts]
+    # How the unexplained splits is worth more than what was and is, where there is something unexplained.
+    unexplained = parts[-1][1]
+    loud = unexplained is not None and abs(unexplained - 1) >= ALIKE and parts[-1][2]
     shapes = [
         _row(rates, parts, "   ", indent, full=True),
-        _row(rates, [each if each in split else (*each[:2], "") for each in parts], "   ", indent, full=True),
+        *(_row(rates, each, "   ", indent, full=True) for each in ((split,) if loud else (changes, split))),
         _row(rates, parts, "   ", indent, full=False),
         _row(rates, parts, "  ", indent, full=False),
         _row(rates, rest, "  ", indent, full=False),

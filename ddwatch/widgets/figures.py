@@ -91,6 +91,13 @@ def age(seconds: float | None) -> str:
     return duration(seconds)
 
 
+def calm_age(seconds: float | None) -> str:
+    """The same in steps of ten seconds, for what may be a while old without being wrong: `<10 s`, `20 s`, `3 min`."""
+    if seconds is None or seconds >= 100:
+        return age(seconds)
+    return "<10 s" if seconds < 10 else f"{int(seconds // 10) * 10} s"
+
+
 def duration(seconds: float) -> str:
     """A length of time in its two largest units."""
     whole = max(0, int(seconds))

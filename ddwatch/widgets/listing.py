@@ -8,7 +8,7 @@ from textual.events import MouseScrollDown, MouseScrollUp
 
 from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.events import event_row
+from ddwatch.widgets.events import event_rows
 from ddwatch.widgets.figures import zone_name
 from ddwatch.widgets.rows import Role, Row, Span, heading, merged
 from ddwatch.widgets.sources import own_cost, source_rows, unread_rows
@@ -93,10 +93,13 @@ class EventListing(Listing):
         events = frame.history.events if frame is not None else ()
         if frame is None or not events:
             return [(("   nothing has happened since this watch began", "label"),)]
+        at, zone = frame.snapshot.at, view.zone
+        blocks = [event_rows(event, at, zone, width, date=width >= 100) for event in reversed(events)]
         if self.top:
-            self.top += sum(1 for event in events if event.seq > self._newest)
+            fresh = sum(1 for event in events if event.seq > self._newest)
+            self.top += sum(len(block) for block in blocks[:fresh])
         self._newest = max(event.seq for event in events)
-        rows = [event_row(event, frame.snapshot.at, view.zone, date=width >= 100) for event in reversed(events)]
+        rows = [row for block in blocks for row in block]
         if not frame.history.complete:
             rows.append((("   older events are no longer kept", "label"),))
         return rows
@@ -137,7 +140,7 @@ HELP: tuple[tuple[str, str], ...] = (
     ("", "Keys"),
     ("space", "freeze the picture, data goes on; again: go on"),
     ("+ -", "time window: 1, 5, 15, 60 min"),
-    ("1…8", "one panel large: throughput, accept, latency, step time,"),
+    ("1-8", "one panel large: throughput, accept, latency, step time,"),
     ("", "  load, ranks, events, sources; again or escape: back"),
     ("tab", "choose a panel; enter: make it large; tab: the next one"),
     ("x  e  s", "why · all events · all sources; again or escape: back"),

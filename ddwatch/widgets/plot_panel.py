@@ -85,6 +85,7 @@ class PlotPanel(Drawn, can_focus=True):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._limit: float | None = None
+        self._range: tuple[float, float] | None = None
 
     def memory(self, frame: Frame, view: View) -> Hashable:
         """Once a second, or less often where a column stands for longer; at once when the reader changes something."""
@@ -119,6 +120,10 @@ class PlotPanel(Drawn, can_focus=True):
         points = points_in_view(frame, view.window)
         seen = readings(points, self.QUANTITY)
         known = self.QUANTITY.range(frame)
+        if known is None and frame.snapshot.now.at is None:
+            # Silence takes nothing back of what was learned.
+            known = self._range
+        self._range = known
         most = max([each for each in (peak(seen), known[1] if known else None) if each is not None], default=None)
         self._limit = limit(self._limit, most, self.QUANTITY.floor)
         start = frame.snapshot.at - view.window

@@ -13,7 +13,7 @@ from ddwatch.widgets.canvas import FULL, Layer, braille
 from ddwatch.widgets.plot import GUTTER, axis_label, write_whole
 from ddwatch.widgets.rows import Role, Row, Span, block, merged
 
-OUTSIDE_WORDS = (" outside evidence ", " no evidence ", " ? ")
+OUTSIDE_WORDS = (" outside evidence ", " no evidence ", " unseen ", " ? ")
 """What is written on the shaded region, the longest that fits."""
 DASH = 2
 """Dots of a dash, and of the space after it, of the curve where it guesses."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame, SourceView
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import ABSENT, age, exact, size
+from ddwatch.widgets.figures import ABSENT, calm_age, exact, size
 from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged, spread
 from ddwatch.widgets.view import View
 
@@ -50,7 +50,7 @@ def one_line(frame: Frame, view: View, width: int) -> Row:
     sign, role = STATES[source.state]
     spans: list[Span] = [(f" {sign} ", role), (clean(source.name), "text")]
     if source.state == "up":
-        spans.append((f"  {age(view.age_of(frame, source.last_at))} ago", "label"))
+        spans.append((f"  {calm_age(view.age_of(frame, source.last_at))} ago", "label"))
         for text, look in worth_a_look(source):
             spans += [(" · ", "faint"), (text, look)]
     else:
@@ -66,7 +66,7 @@ def source_rows(source: SourceView, frame: Frame, view: View, width: int) -> lis
     """One source in two rows: state, name, age and detail; below them its counts."""
     sign, role = STATES[source.state]
     last = view.age_of(frame, source.last_at)
-    heard = f"{age(last)} ago" if last is not None else "never heard"
+    heard = f"{calm_age(last)} ago" if last is not None else "never heard"
     first: list[Span] = [(f" {sign} ", role), (clean(source.name), "strong"), (f"  {source.state}", role)]
     first.append((f"  {heard}", "label"))
     second: list[Span] = [("   ", "text")]

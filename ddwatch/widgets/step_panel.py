@@ -69,6 +69,16 @@ class StepPanel(Drawn, can_focus=True):
         self._batch: int | None = None
         self._x_limit: float | None = None
         self._y_limit: float | None = None
+        self._model: tuple[str | None, ModelView] | None = None
+
+    def model_of(self, frame: Frame) -> ModelView | None:
+        """The model in force; while nothing runs, the one that was in force for the same server."""
+        snapshot = frame.snapshot
+        if snapshot.model is not None:
+            self._model = (snapshot.server.model, snapshot.model)
+        elif self._model is None or snapshot.now.batch or self._model[0] != snapshot.server.model:
+            self._model = None
+        return self._model[1] if self._model is not None else None
 
     def memory(self, frame: Frame, view: View) -> Hashable:
         """Every PACE seconds while there is news."""
@@ -85,7 +95,7 @@ class StepPanel(Drawn, can_focus=True):
 
     def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
         """Heading, picture, figures."""
-        now, model = frame.snapshot.now, frame.snapshot.model
+        now, model = frame.snapshot.now, self.model_of(frame)
         if several_ranks(frame):
             lines = wrapped(SEVERAL, max(8, width - 6), max(1, height - 1))
             rows = [heading(TITLE, UNIT, "", width, focused=self.has_focus)]
@@ -114,7 +124,7 @@ class StepPanel(Drawn, can_focus=True):
         beside = (FIGURES if width >= NARROW else NARROW_FIGURES) if width >= 34 else 0
         field = draw(scatter, width - beside, height - 1)
         words = f"batch {count(self._batch)}"
-        if model is None:
+        if model is None and now.batch:
             words += ", no model yet"
         rows = [heading(TITLE, UNIT, words, width, focused=self.has_focus)]
         rows += beside_rows(field, self.figures(frame, view, len(points)), beside)
@@ -122,7 +132,7 @@ class StepPanel(Drawn, can_focus=True):
 
     def figures(self, frame: Frame, view: View, points: int) -> list[tuple[str, str, Role]]:
         """Now, expected, where on the axis, how many points, how good the fit."""
-        now, model, expected = frame.snapshot.now, frame.snapshot.model, frame.snapshot.expected
+        now, model, expected = frame.snapshot.now, self.model_of(frame), frame.snapshot.expected
         role: Role = "tainted" if now.flags or view.outdated(frame) else "measured"
         pairs: list[tuple[str, str, Role]] = [("◆ now", milliseconds(now.step_seconds), role)]
         if expected is not None:

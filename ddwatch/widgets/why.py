@@ -72,7 +72,8 @@ def model_rows(snapshot: Snapshot, width: int) -> list[Row]:
     """Whose model it is, what it rests on, and in what the service differs from it."""
     model = snapshot.model
     if model is None:
-        return [(), *named("model", "none yet for this service at this load", width)]
+        words = "none for this service at this load" if snapshot.now.batch else "none is asked while nothing runs"
+        return [(), *named("model", words, width)]
     rows: list[Row] = [(), ((" the model", "label"),), *named("profile", clean(model.profile), width)]
     for place, words in enumerate(caveats(snapshot)):
         rows += named("" if place else "with care", words, width, "strong")

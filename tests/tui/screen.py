@@ -84,9 +84,11 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(feed: Told, width: int = 80, height: int = 24, *, ascii_only: bool = False) -> AsyncIterator[Watched]:
-    """The app on a feed, headless, in UTC, with a clock that stands still."""
+async def watched(
+    feed: Told, width: int = 80, height: int = 24, *, ascii_only: bool = False, pace: float = 0.0
+) -> AsyncIterator[Watched]:
+    """The app on a feed, headless, in UTC, with a clock that stands still; it draws at once unless a pace is given."""
     wall = Wall()
-    app = DDWatch(feed, zone=timezone.utc, ascii_only=ascii_only, clock=wall)
+    app = DDWatch(feed, zone=timezone.utc, ascii_only=ascii_only, clock=wall, pace=pace)
     async with app.run_test(size=(width, height)) as pilot:
         yield Watched(app, feed, wall, pilot)

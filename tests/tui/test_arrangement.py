@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddwatch.screens.arrangement import arrange, verdict_height
+from ddwatch.screens.overview import Held
 
 WIDTHS, HEIGHTS = st.integers(60, 220), st.integers(16, 80)
 
@@ -61,6 +62,15 @@ def test_the_verdict_gets_the_rows_that_it_wants_and_never_the_screen(height: in
     assert rows <= height / 3
     assert rows <= verdict_height(height + 1, wanted)
     assert rows <= verdict_height(height, wanted + 1) <= rows + 1
+
+
+def test_a_block_that_has_grown_shrinks_only_after_a_while() -> None:
+    held = Held(60.0)
+    assert [held.see(at, value) for at, value in ((0, 4), (1, 6), (2, 4), (40, 6), (99, 4), (101, 4), (102, 5))] == [
+        4, 6, 6, 6, 6, 4, 5,
+    ]  # fmt: skip
+    # A replay that goes back in time begins anew.
+    assert held.see(10, 3) == 3
 
 
 def test_before_data_the_middle_is_one_face() -> None:

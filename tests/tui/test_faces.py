@@ -65,43 +65,38 @@ PICTURES = (
 """At most a dozen: face, size, keys."""
 
 
-@pytest.mark.parametrize("name", FACES)
-def test_a_face_reads_as_it_was_reviewed(name: str, golden: Golden) -> None:
-    items, words = FACES[name]
+def stem_of(name: str, size: tuple[int, int], keys: tuple[str, ...]) -> str:
+    return "-".join((name, f"{size[0]}x{size[1]}", *keys))
 
-    async def story() -> dict[tuple[int, int], str]:
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_face_looks_as_it_was_reviewed(name: str, golden: Golden) -> None:
+    items, words = FACES[name]
+    pictures = [(size, keys) for face, size, keys in PICTURES if face == name]
+
+    async def story() -> dict[str, str]:
         found = {}
         async with watched(Told(*items()), *SIZES[0]) as screen:
-            for size in SIZES:
+            for size in dict.fromkeys((*SIZES, *(size for size, _ in pictures))):
                 await screen.pilot.resize_terminal(*size)
                 await screen.until(lambda size=size: screen.app.size == size)  # type: ignore[misc]
                 await screen.reads(words)
-                found[size] = screen.text()
+                if size in SIZES:
+                    found[f"{stem_of(name, size, ())}.txt"] = screen.text() + "\n"
+                for keys in [keys for at, keys in pictures if at == size]:
+                    await screen.press(*keys)
+                    await screen.until(screen.settled)
+                    await screen.pilot.pause()
+                    found[f"{stem_of(name, size, keys)}.svg"] = screen.app.export_screenshot(simplify=False)
+                    await screen.press(*keys)
         return found
 
-    for (width, height), text in asyncio.run(story()).items():
-        golden.check(FOLDER / f"{name}-{width}x{height}.txt", text + "\n")
-
-
-@pytest.mark.parametrize(("name", "size", "keys"), PICTURES, ids=lambda value: str(value).replace(" ", ""))
-def test_a_picture_looks_as_it_was_reviewed(
-    name: str, size: tuple[int, int], keys: tuple[str, ...], golden: Golden
-) -> None:
-    items, words = FACES[name]
-
-    async def story() -> str:
-        async with watched(Told(*items()), *size) as screen:
-            await screen.reads(words)
-            await screen.press(*keys)
-            await screen.pilot.pause()
-            return screen.app.export_screenshot(simplify=False)
-
-    stem = "-".join((name, f"{size[0]}x{size[1]}", *keys))
-    golden.check(FOLDER / f"{stem}.svg", asyncio.run(story()))
+    for file, text in asyncio.run(story()).items():
+        golden.check(FOLDER / file, text)
 
 
 def test_there_are_few_pictures_and_none_is_left_over() -> None:
     assert len(PICTURES) <= 12
-    named = {"-".join((name, f"{size[0]}x{size[1]}", *keys)) for name, size, keys in PICTURES}
+    named = {stem_of(*picture) for picture in PICTURES}
     assert {path.stem for path in FOLDER.glob("*.svg")} == named
     assert {path.stem for path in FOLDER.glob("*.txt")} == {f"{name}-{w}x{h}" for name in FACES for w, h in SIZES}

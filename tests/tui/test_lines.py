@@ -52,9 +52,9 @@ def test_what_is_not_known_of_a_server_is_not_made_up() -> None:
 
 def test_the_key_line_keeps_help_and_quit_longest() -> None:
     assert plain(key_row(LIVE, frames.founding(), 110)).startswith(
-        " ? help  x why  space freeze  + - window  1…8 panels "
+        " ? help  x why  space freeze  + - window  1-8 panels "
     )
-    assert plain(key_row(LIVE, frames.founding(), 60)).startswith(" ? help  x why  + - window  1…8 panels  q quit ")
+    assert plain(key_row(LIVE, frames.founding(), 60)).startswith(" ? help  x why  + - window  1-8 panels  q quit ")
     assert plain(key_row(LIVE, frames.founding(), 30)) == " ? help  q quit     times UTC "
     estimated = replace(frames.founding(), snapshot=replace(frames.founding().snapshot, stamped=False))
     assert plain(key_row(LIVE, estimated, 100)).endswith("times UTC (estimated) ")

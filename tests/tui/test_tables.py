@@ -5,9 +5,9 @@ from datetime import timedelta, timezone
 from msgspec.structs import replace
 
 from ddwatch.core.snapshot import Event, SelfView, SourceView, UnreadExample
-from ddwatch.widgets.events import event_row, when
+from ddwatch.widgets.events import event_rows, when
 from ddwatch.widgets.ranks import columns, rank_row
-from ddwatch.widgets.rows import fit, plain
+from ddwatch.widgets.rows import plain
 from ddwatch.widgets.sources import one_line, source_rows, unread_rows
 from ddwatch.widgets.view import View
 from tests.tui import frames
@@ -19,10 +19,14 @@ UTC = timezone.utc
 
 def test_an_event_has_its_local_time_sign_kind_and_words() -> None:
     event = Event(seq=1, at=NOON - 90, kind="retract", severity="notice", text="KV pool full", count=3)
-    assert plain(event_row(event, NOON, UTC)) == " 11:58:30 ! retract     KV pool full  ×3"
+    assert plain(event_rows(event, NOON, UTC, 80)[0]) == " 11:58:30 ! retract     KV pool full ×3"
     east = timezone(timedelta(hours=2))
-    assert plain(event_row(event, NOON, east, date=True)) == " 2026-05-01 13:58:30 ! retract     KV pool full  ×3"
-    assert plain(fit(event_row(event, NOON, UTC), 30)) == " 11:58:30 ! retract     KV po…"
+    assert (
+        plain(event_rows(event, NOON, east, 80, date=True)[0]) == " 2026-05-01 13:58:30 ! retract     KV pool full ×3"
+    )
+    narrow = [plain(row) for row in event_rows(event, NOON, UTC, 36)]
+    assert narrow == [" 11:58:30 ! retract     KV pool", " " * 24 + "full ×3"]
+    assert [plain(row) for row in event_rows(event, NOON, UTC, 36, 1)] == [" 11:58:30 ! retract     KV pool fu…"]
 
 
 def test_an_event_of_another_day_shows_the_day() -> None:
@@ -32,15 +36,15 @@ def test_an_event_of_another_day_shows_the_day() -> None:
 
 def test_words_of_the_world_cannot_steer_the_terminal() -> None:
     event = Event(seq=1, at=NOON, kind="crash", severity="page", text="\x1b]0;owned\x07")
-    assert plain(event_row(event, NOON, UTC)).isprintable()
+    assert plain(event_rows(event, NOON, UTC, 80)[0]).isprintable()
 
 
 def test_the_sources_in_one_line_at_three_widths() -> None:
     frame = frames.founding()
     assert plain(one_line(frame, LIVE, 80)) == (
-        " ● sglang.log  <1 s ago · 12 345 lines · 0 unread      sidecar 0.4 % cpu, 52 MB "
+        " ● sglang.log  <10 s ago · 12 345 lines · 0 unread     sidecar 0.4 % cpu, 52 MB "
     )
-    assert plain(one_line(frame, LIVE, 60)).startswith(" ● sglang.log  <1 s ago · 12 3")
+    assert plain(one_line(frame, LIVE, 60)).startswith(" ● sglang.log  <10 s ago · 12 ")
     assert len(plain(one_line(frame, LIVE, 120))) == 120
 
 

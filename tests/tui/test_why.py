@@ -37,6 +37,6 @@ def test_every_difference_and_caveat_is_there() -> None:
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    assert "none yet for this service at this load" in page(frames.founding())
+    assert "none for this service at this load" in page(frames.founding())
     assert "remembered" not in page(frames.founding())
     assert page(None).strip() == "no data yet"
