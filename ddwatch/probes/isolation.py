@@ -26,11 +26,13 @@ CROWD = 1.05
 
 
 class Disturbed(Exception):
-    """Somebody else used the server meanwhile; the point is worth nothing."""
+    """Something came in between; the point is worth nothing."""
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str, *, others: bool) -> None:
+        """Takes one sentence, and whether others used the server meanwhile."""
         super().__init__(sentence)
         self.sentence = sentence
+        self.others = others
 
 
 def mean_batch(before: Loads, after: Loads) -> float | None:
@@ -73,7 +75,7 @@ class Isolation:
         """
         self.server = server
         self._lengths = lengths
-        self._speculative = speculative
+        self.speculative = speculative
         self._last_batch = 1
         """Of the pair before, whose last steps may be published only during this one."""
 
@@ -88,7 +90,7 @@ class Isolation:
         """Decode steps of a request; raises ProbeFailed where the server does not count them."""
         if answer.steps is not None:
             return answer.steps
-        if self._speculative:
+        if self.speculative:
             raise ProbeFailed(
                 "absent",
                 f"{self.server.url} speculates but does not count its verify steps (no spec_verify_ct in meta_info), "
@@ -102,7 +104,7 @@ class Isolation:
         last_batch, self._last_batch = self._last_batch, batch
         before = self.server.loads()
         if before is not None and traffic_of(before).busy:
-            raise Disturbed(f"others use the server ({traffic_of(before).words()})")
+            raise Disturbed(f"others use the server ({traffic_of(before).words()})", others=True)
         short = self._together(text_class, shape.prompt, shape.short, batch)
         long = self._together(text_class, shape.prompt, shape.long, batch)
         after = self.server.loads()
@@ -110,7 +112,7 @@ class Isolation:
             met = mean_batch(before, after)
             crowd = traffic_of(after)
             if crowd.busy or (met is not None and met > CROWD * max(batch, last_batch)):
-                raise Disturbed(f"others began to use the server ({crowd.words()})")
+                raise Disturbed(f"others began to use the server ({crowd.words()})", others=True)
         return self._difference(text_class, context, short, long)
 
     def _together(self, text_class: str, prompt: int, tokens: int, batch: int) -> list[Answer]:
@@ -127,7 +129,9 @@ class Isolation:
         early, late = self.steps(first), self.steps(last)
         steps, seconds = late - early, last.seconds - first.seconds
         if steps < 3 or seconds <= 0:
-            raise Disturbed(f"a longer answer did not take longer ({seconds:+.3f} s for {steps:+d} steps)")
+            raise Disturbed(
+                f"a longer answer did not take longer ({seconds:+.3f} s for {steps:+d} steps)", others=False
+            )
         step = seconds / steps
         middle = (early + late) / 2.0
         contexts = [one.prompt_tokens + middle * one.completion_tokens / max(self.steps(one), 1) for one in long]
@@ -140,7 +144,7 @@ class Isolation:
         weight = 0
         if counted:
             accept, weight = 1.0 + sum(k * count for k, count in enumerate(drafts)) / counted, counted
-        elif self._speculative:
+        elif self.speculative:
             weight = sum(self.steps(one) for one in everything)
             # The token of the prefill is no step's.
             accept = sum(one.completion_tokens - 1 for one in everything) / weight if weight else None

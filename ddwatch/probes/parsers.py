@@ -24,17 +24,16 @@ TOOL: Mapping[str, Any] = {
         },
     },
 }
-TOKENS = 512
 
 
-def parser_findings(server: Server, model: str, arguments: Mapping[str, Scalar]) -> list[Finding]:
+def parser_findings(server: Server, model: str, arguments: Mapping[str, Scalar], tokens: int) -> list[Finding]:
     """One finding per parser that is set; raises ProbeFailed when the server does not answer."""
     found = []
     reasoning, tools = arguments.get("reasoning_parser"), arguments.get("tool_call_parser")
     if not is_unset(reasoning):
-        found.append(judge_reasoning(str(reasoning), server.chat(model, QUESTION, TOKENS)))
+        found.append(judge_reasoning(str(reasoning), server.chat(model, QUESTION, tokens)))
     if not is_unset(tools):
-        found.append(judge_tools(str(tools), server.chat(model, TOOL_QUESTION, TOKENS, [TOOL])))
+        found.append(judge_tools(str(tools), server.chat(model, TOOL_QUESTION, tokens, [TOOL])))
     return found
 
 
@@ -110,7 +109,7 @@ def judge_tools(parser: str, said: Said) -> Finding:
             verdict="parser-broken",
         )
     if said.finish == "length":
-        detail = f"no call within {TOKENS} tokens: it was still thinking at the limit"
+        detail = "no call before the limit of tokens: it was still thinking"
         return Finding(name=name, status="unknown", measured=measured, expected=expected, detail=detail)
     return Finding(
         name=name,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from math import exp, log, sqrt
 from statistics import median
+from typing import NamedTuple
 
 from ddwatch.core.expectation.accept import OVERALL
 from ddwatch.core.expectation.measured import Measured
@@ -26,22 +27,35 @@ AFTER_IDLE = 1.10
 """Slower than before by more than this after idling is a fault."""
 
 
-def settle(isolation: Isolation) -> tuple[bool, list[float]]:
-    """Repeats a short request until its time per step is stable; whether it became so, and all times per step."""
+class Warmth(NamedTuple):
+    """What repeating a short request has shown."""
+
+    stable: bool
+    times: tuple[float, ...]
+    """Seconds per step, prefill included, one per request."""
+    rate: float
+    """Tokens per second of the last request."""
+
+
+def settle(isolation: Isolation) -> Warmth:
+    """Repeats a short request until its time per step is stable."""
     times: list[float] = []
+    rate = 0.0
     for _ in range(MOST_PROBES):
         answer = isolation.ask("code", WARM_PROMPT, WARM_TOKENS)
         times.append(answer.seconds / max(isolation.steps(answer), 1))
+        rate = answer.completion_tokens / answer.seconds
         last = times[-AGREEING:]
         if len(last) == AGREEING and max(last) - min(last) <= 2 * AGREEMENT * median(last):
-            return True, times
-    return False, times
+            return Warmth(True, tuple(times), rate)
+    return Warmth(False, tuple(times), rate)
 
 
-def judge_warmth(stable: bool, times: Sequence[float]) -> Finding:
+def judge_warmth(warmth: Warmth) -> Finding:
     """Whether the warm-up is over."""
+    times = warmth.times
     measured = f"{milliseconds(times[-1])} ms/step"
-    if stable:
+    if warmth.stable:
         first = f", the first took {milliseconds(times[0])}" if times[0] > 1.5 * times[-1] else ""
         return Finding(
             name="warm-up",

@@ -24,7 +24,7 @@ STRAIGHT = 0.01
 MOST_ADDED = 12
 """Contexts that are added between those that were asked for."""
 PATIENCE = 6
-"""Disturbed pairs in a row after which the sweep gives up: others need the server."""
+"""Pairs in a row that others disturbed, after which the sweep gives way."""
 
 End = Literal["complete", "time", "disturbed"]
 
@@ -88,6 +88,8 @@ class Sweep:
         self._end = clock() + budget
         self._costs: dict[Group, float] = {}
         self._added = 0
+        self._spoilt: dict[Group, int] = {}
+        """Pairs that came to nothing."""
         self.points: list[Measured] = list(points)
         self.last_disturbance: str | None = None
         known = {Group(point.batch, point.context_target) for point in self.points}
@@ -107,11 +109,13 @@ class Sweep:
             try:
                 point = self._isolation.point(text_class, group.context, group.batch)
             except Disturbed as disturbed:
-                failures += 1
-                self.last_disturbance = disturbed.sentence
-                if failures >= PATIENCE:
-                    return "disturbed"
                 self._costs[group] = self._clock() - begun
+                self._spoilt[group] = self._spoilt.get(group, 0) + 1
+                if disturbed.others:
+                    failures += 1
+                    self.last_disturbance = disturbed.sentence
+                    if failures >= PATIENCE:
+                        return "disturbed"
                 continue
             failures = 0
             self._costs[group] = self._clock() - begun
@@ -141,14 +145,14 @@ class Sweep:
             points = self._of(group)
             width = half_width(points, noise)
             enough = len(points) >= self._fewest() and width is not None and width <= NARROW
-            if not enough and len(points) < MOST:
+            if not enough and len(points) + self._spoilt.get(group, 0) < MOST:
                 found.append(group)
         return found
 
     def _next(self) -> Group | None:
         """The open group with the fewest points that fits into the time left; shorter contexts first."""
         left = self._end - self._clock()
-        for group in sorted(self._open(), key=lambda group: (self._count(group), group.batch, group.context)):
+        for group in sorted(self._open(), key=lambda group: (self._count(group) + self._spoilt.get(group, 0), group)):
             if left > 0 and self._cost(group) <= left:
                 return group
         return None

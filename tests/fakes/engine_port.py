@@ -1,6 +1,7 @@
 """The simulated service without a process, a socket or a clock of its own: requests are served in simulated time."""
 
 import json
+import threading
 from collections.abc import Callable
 from random import Random
 
@@ -17,11 +18,17 @@ START = 1_780_000_000.0
 
 
 class EnginePort(httpx.BaseTransport):
-    """Serves one request after another; between requests no time passes."""
+    """Serves one request after another; between requests no time passes.
+
+    With `batch` above 1 so many requests, from as many threads, are taken in at one instant.
+    """
 
     def __init__(self, name: str = "server", seed: int = 1, observe: Callable[[Step], None] | None = None) -> None:
         self._asked: list[Request] = []
-        self._waiting = False
+        self.batch = 1
+        self._together: list[Progress] = []
+        self._met = threading.Condition()
+        self._own = threading.local()
         self._cache = PrefixCache()
         self._names = Random(seed)
         story = scenario(name)
@@ -39,8 +46,10 @@ class EnginePort(httpx.BaseTransport):
     _idle = False
 
     def now(self) -> float:
-        """The clock to measure with."""
-        return self.service.at
+        """The clock to measure with; behind an answer it is the time of that answer."""
+        finished: float | None = getattr(self._own, "finished", None)
+        self._own.finished = None
+        return self.service.at if finished is None else finished
 
     # What the simulation asks.
 
@@ -76,19 +85,27 @@ class EnginePort(httpx.BaseTransport):
 
     def _generate(self, request: httpx.Request) -> httpx.Response:
         asked = read_generate(json.loads(request.content), 262144)
-        cached = self._cache.cached(asked.prompt)
-        progress = Progress("id", asked, cached, self.now())
-        self._asked.append(
-            Request(
-                prompt_tokens=len(asked.prompt),
-                cached_tokens=cached,
-                completion_tokens=asked.completion_tokens,
-                text=asked.text,
-                user=0,
-                port=0,
-                told=progress.hear,
+        with self._met:
+            cached = self._cache.cached(asked.prompt)
+            progress = Progress("id", asked, cached, self.service.at)
+            self._asked.append(
+                Request(
+                    prompt_tokens=len(asked.prompt),
+                    cached_tokens=cached,
+                    completion_tokens=asked.completion_tokens,
+                    text=asked.text,
+                    user=0,
+                    port=0,
+                    told=progress.hear,
+                )
             )
-        )
-        while not progress.finished:
-            next(self._lines)
+            self._together.append(progress)
+            if len(self._together) < self.batch:
+                assert self._met.wait_for(lambda: progress.finished, timeout=30)
+            else:
+                together, self._together = self._together, []
+                while not all(one.finished for one in together):
+                    next(self._lines)
+                self._met.notify_all()
+        self._own.finished = progress.last
         return httpx.Response(200, json={"text": "", "meta_info": progress.meta()})

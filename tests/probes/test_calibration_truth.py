@@ -1,5 +1,6 @@
 """A calibration of the simulated service finds its truth: step times and accept lengths, and says how sure it is."""
 
+from functools import cache
 from itertools import pairwise
 from math import sqrt
 from random import Random
@@ -19,6 +20,7 @@ from ddwatch.probes.texts import CLASSES, Lengths
 from tests.fakes.engine_port import EnginePort
 
 
+@cache
 def sweep(seed: int = 1, budget: float = 7200.0, limit: int = 8192) -> tuple[Sweep, End, EnginePort]:
     port = EnginePort(seed=seed)
     server = Server("http://simulated", transport=port, clock=port.now)
@@ -114,3 +116,36 @@ def test_a_sweep_goes_on_from_what_was_kept() -> None:
     assert again.run(lambda progress: None, lambda point: None) == "complete"
     assert kept == len(first.points)
     assert again.points[:kept] == first.points
+
+
+@pytest.mark.parametrize("batch", [2, 4, 6, 12])
+def test_batches_are_timed_while_they_are_whole(batch: int) -> None:
+    port = EnginePort(seed=batch)
+    isolation = Isolation(
+        Server("http://simulated", transport=port, clock=port.now), Lengths(Random(3)), speculative=True
+    )
+    port.batch = batch
+    points = [isolation.point(text_class, 512, batch) for text_class in CLASSES for _ in range(4)]
+    steps = sum(point.steps for point in points)
+    mean = sum(point.step_seconds * point.steps for point in points) / steps
+    truth = sum(step_seconds(batch, point.total_context) * point.steps for point in points) / steps
+    assert mean == pytest.approx(truth, rel=0.03)
+    assert all(point.batch == batch for point in points)
+
+
+def test_a_profile_over_batches_meets_each_of_them() -> None:
+    port = EnginePort(seed=9)
+    isolation = Isolation(
+        Server("http://simulated", transport=port, clock=port.now), Lengths(Random(9)), speculative=True
+    )
+    points = []
+    for batch in (1, 2, 4, 8):
+        port.batch = batch
+        points += [
+            isolation.point(c, context, batch) for c in CLASSES for context in (128, 512, 1024) for _ in range(3)
+        ]
+    fitted = profile(points)
+    for batch in (1, 2, 4, 8):
+        for context in (128, 512, 1024):
+            truth = step_seconds(batch, batch * context)
+            assert fitted.step_time.seconds(batch, batch * context) == pytest.approx(truth, rel=0.04), (batch, context)

@@ -7,7 +7,7 @@ from ddwatch.core.expectation.measured import Measured
 from ddwatch.core.expectation.profile import Band, Evidence, Profile
 from ddwatch.core.expectation.step_time import Region, StepTime
 from ddwatch.probes.findings import conclude
-from ddwatch.probes.speed import contexts_for, judge_accept, judge_after_idle, judge_decode, judge_warmth
+from ddwatch.probes.speed import Warmth, contexts_for, judge_accept, judge_after_idle, judge_decode, judge_warmth
 
 
 def profile(*, calibrated: bool = True) -> Profile:
@@ -80,13 +80,13 @@ def test_idling_that_costs_speed_pages() -> None:
 
 
 def test_an_unsettled_rate_is_warming() -> None:
-    assert judge_warmth(True, [0.2, 0.03, 0.03, 0.03]).status == "pass"
-    assert conclude([judge_warmth(False, [0.2, 0.1, 0.3])]).verdict == "warming"
+    assert judge_warmth(Warmth(True, (0.2, 0.03, 0.03, 0.03), 100.0)).status == "pass"
+    assert conclude([judge_warmth(Warmth(False, (0.2, 0.1, 0.3), 10.0))]).verdict == "warming"
 
 
 def test_a_slow_step_speaks_before_what_is_unknown() -> None:
     slow = judge_decode([point(0.05)], profile())
-    unknown = judge_warmth(False, [0.2, 0.1, 0.3])
+    unknown = judge_warmth(Warmth(False, (0.2, 0.1, 0.3), 10.0))
     assert conclude([unknown, slow]).verdict == "slow-step"
     assert conclude([]).verdict == "as-expected"
 
