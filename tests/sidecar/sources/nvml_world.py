@@ -86,3 +86,7 @@ def resident_mib(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return float(line.split()[1]) / 1024
     raise LookupError(f"process {pid} tells no memory")
+
+
+Stub = Callable[..., World]
+"""Makes a world: rules of its scenario, `cards`, `without` (functions the driver lacks), options of the endpoint."""
