@@ -43,6 +43,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("check", "say whether a server is up, generates, and is as fast as it should be", "ddwatch.commands.check"),
     Command("calibrate", "measure an idle service and write its profile", "ddwatch.commands.calibrate"),
     Command("doctor", "say what can be observed here, and what would give more", "ddwatch.commands.doctor"),
+    Command("rules", "print alert and recording rules for Prometheus", "ddwatch.commands.rules"),
     Command("profile", "show, list and check profiles", "ddwatch.commands.profile"),
 )
 
