@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ddwatch.core.detection.suspicion import Suspicion, merged
 from ddwatch.core.detection.together import Detectors
+from ddwatch.core.expectation.identity import Identity
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expectation.profile import Profile
 from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_view
@@ -132,7 +133,7 @@ class Judging:
         if not self._expecting.identify(server):
             return
         self._detectors.couple(self._expecting.coupled)
-        if known.model is not None:
+        if known.model is not None and _contradicts(known, self._expecting.identity):
             self._events.add(at, "arguments", "ok", "this is another setup now: it is judged by its own profile")
         if self._expecting.refused and self._expecting.refused != refused:
             first = self._expecting.refused[0]
@@ -151,3 +152,12 @@ class Judging:
         self._expecting.interrupt()
         self._held = (at, self._expecting.judge(()))
         self._judgeable.reset()
+
+
+def _contradicts(before: Identity, after: Identity) -> bool:
+    """Whether something that was known is another thing now; what merely became known contradicts nothing."""
+    return any(
+        value != getattr(after, name)
+        for name in before.__struct_fields__
+        if (value := getattr(before, name)) is not None
+    )

@@ -22,7 +22,8 @@ ENOUGH = 5
 LIMIT_CHANGED = 0.05
 """A power limit that moved by more than this makes another card of it."""
 BREAK_SECONDS = 30.0
-"""After a silence this long the windows begin anew."""
+BREAK_READINGS = 5.0
+"""After a silence this long, and this many times as long as usual, the windows begin anew."""
 
 Quantity = Callable[[GpuCard], float | None]
 
@@ -45,6 +46,7 @@ class CardPast:
         self.sm_clock = Normal()
         self.memory_clock = Normal()
         self._busy_in_a_row = 0
+        self._pace = 0.0
         self._trend = Trend()
         self.at = at
         self.card = card
@@ -52,10 +54,12 @@ class CardPast:
 
     def see(self, at: float, card: GpuCard) -> None:
         """Takes the next reading."""
-        if at - self.at > BREAK_SECONDS:
+        gap = at - self.at
+        if gap > max(BREAK_SECONDS, BREAK_READINGS * self._pace):
             self.recent.clear()
             self.busy.clear()
             self._busy_in_a_row = 0
+        self._pace = gap
         if card.lost is None and self.first.lost is not None:
             self.first = card
         if self._limit_changed(card):

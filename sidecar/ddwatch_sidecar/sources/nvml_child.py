@@ -51,7 +51,7 @@ FATAL = frozenset(
 """The whole driver is gone or another one: this process is of no use any more."""
 ABSENT = frozenset({nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND})
 """This card or driver does not have it; asked again with the slow fields only."""
-ANOTHER_WAY = ABSENT | {nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH}
+ANOTHER_WAY = ABSENT | {nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, nvml.NVML_ERROR_INVALID_ARGUMENT}
 """The same value may be had by a newer or an older call."""
 
 

@@ -28,6 +28,8 @@ MHZ = 1_000_000.0
 UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, -1})
 """What some drivers put where they know nothing."""
 UNKNOWN_STATE = 32
+NOT_KEPT = frozenset({nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_NO_DATA, nvml.NVML_ERROR_VGPU_ECC_NOT_SUPPORTED})
+"""Answers for a counter that this card does not keep."""
 LINKS_AT_MOST = 36
 RECOVERY = {
     0: "none",
@@ -131,15 +133,25 @@ def _mig(handle: Handle) -> Mapping[str, Any]:
 
 def _ecc(handle: Handle) -> Mapping[str, Any]:
     found: dict[str, int] = {}
+    refused: Exception | None = None
     for name, kind, span in (
         ("corrected", nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_VOLATILE_ECC),
         ("uncorrected", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC),
         ("corrected_lifetime", nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_AGGREGATE_ECC),
         ("uncorrected_lifetime", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_AGGREGATE_ECC),
     ):
-        count = _known(nvml.nvmlDeviceGetTotalEccErrors(handle, kind, span))
+        try:
+            count = _known(nvml.nvmlDeviceGetTotalEccErrors(handle, kind, span))
+        except nvml.NVMLError as error:
+            # One counter may be missing while the others are there.
+            if error.value not in NOT_KEPT:
+                raise
+            refused = error
+            continue
         if count is not None:
             found[name] = count
+    if not found and refused is not None:
+        raise refused
     return {"ecc_errors": found}
 
 
