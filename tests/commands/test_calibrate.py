@@ -104,7 +104,7 @@ def test_a_server_that_dies_in_the_middle_leaves_what_was_measured(service: Simu
 
 
 def test_a_busy_server_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with simulated(tmp_path / "log", "steady", more=("--lead", str(LOAD_SECONDS + 60))) as running:
+    with simulated(tmp_path / "log", "dp", more=("--lead", str(LOAD_SECONDS + 30))) as running:
         until(lambda: httpx.get(f"{running.url}/v1/loads", trust_env=False).json()["loads"][0]["num_running_reqs"] > 0)
         done = said(["calibrate", running.url, "-o", str(tmp_path / "p.toml")], capsys)
     assert done.code == Exit.UNJUDGED

@@ -99,7 +99,7 @@ def test_a_healthy_server_passes_in_one_table_and_one_sentence(
 
 def test_steps_that_take_too_long_page(service: Simulated, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = said(["check", service.url, "--profile", profile_of(tmp_path / "p.toml", 3.0), "--json"], capsys)
-    assert done.code == Exit.PAGE
+    assert done.code == Exit.PAGE, done.out
     assert json.loads(done.out)["verdict"] == "slow-step"
     assert "a step takes" in json.loads(done.out)["sentence"]
 
@@ -154,7 +154,7 @@ def test_changed_arguments_are_said_in_words_and_secrets_are_not(
 
 
 def test_a_busy_server_is_judged_by_its_sidecar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with simulated(tmp_path / "log", "steady", more=("--lead", str(LOAD_SECONDS + 100))) as running:
+    with simulated(tmp_path / "log", "dp", more=("--lead", str(LOAD_SECONDS + 30))) as running:
         words = ["-m", "ddwatch_sidecar.cli", "--log", str(running.log), "--listen", "127.0.0.1:0", "--announce"]
         sidecar = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE)
         try:
@@ -238,7 +238,7 @@ def test_a_host_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_port_where_nothing_listens_is_down(capsys: pytest.CaptureFixture[str]) -> None:
     done = said(["check", "127.0.0.1:9", "--json"], capsys)
-    assert done.code == Exit.PAGE
+    assert done.code == Exit.PAGE, done.out
     assert json.loads(done.out)["verdict"] == "down"
     assert "nothing listens" in checks(done)["server"]["detail"]
 
@@ -247,7 +247,7 @@ def test_a_server_that_is_cut_off_in_the_middle_is_down(capsys: pytest.CaptureFi
     whole = http('{"model_path": "m"}')
     with hostile(whole[:-5]) as url:
         done = said(["check", url, "--json"], capsys)
-    assert done.code == Exit.PAGE
+    assert done.code == Exit.PAGE, done.out
     assert json.loads(done.out)["verdict"] == "down"
 
 

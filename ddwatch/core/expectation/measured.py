@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ddwatch.core.expectation.accept import OVERALL, AcceptCurve, AcceptPoint
 from ddwatch.core.expectation.curve import Curve
-from ddwatch.core.expectation.fit import Refusal
+from ddwatch.core.expectation.fit import TRUSTED_ERROR, Refusal
 from ddwatch.core.expectation.identity import Identity, Scalar
 from ddwatch.core.expectation.least_squares import Matrix, nonnegative
 from ddwatch.core.expectation.profile import Evidence, Profile, Reference, Residuals
@@ -28,6 +28,8 @@ KNOT_RATIO = 1.12
 """Contexts closer together than this share a knot."""
 SMALLEST_SPREAD = 0.02
 """A window's ln(measured / expected) scatters at least this much from day to day, whatever a sweep of minutes shows."""
+TRUSTED_SPREAD = 0.25
+"""Lines that scatter by more than this cannot be judged one by one; such a profile may explain, but not accuse."""
 HICCUP = 4.5
 """Points beyond this many standard deviations are left out."""
 QUANTILES = {"p01": -2.3263, "p05": -1.6449, "p25": -0.6745, "p50": 0.0, "p75": 0.6745, "p95": 1.6449, "p99": 2.3263}
@@ -301,9 +303,16 @@ def fit_measured(
     classes = sorted({point.text_class for point in kept})
     curves = [accept_curve(OVERALL, kept), *(accept_curve(c, [p for p in kept if p.text_class == c]) for c in classes)]
     totals = [point.total_context for point in kept]
+    error = max((region.fit_error or 0.0 for region in regions), default=0.0)
+    trusted = error <= TRUSTED_ERROR and line <= TRUSTED_SPREAD
+    if not trusted:
+        note = (
+            f"The points scatter by {100 * per_step:.0f} % per step and the curve misses them by {100 * error:.0f} %: "
+            "it explains, it never accuses. Calibrate again on a quiet machine, or with more time."
+        )
     return Profile(
         name=name,
-        calibrated=True,
+        calibrated=trusted,
         note=note,
         identity=identity,
         judged=dict(judged),
@@ -317,8 +326,8 @@ def fit_measured(
             regions=regions,
         ),
         step_time=step_time,
-        residuals=Residuals(**{key: value * line for key, value in QUANTILES.items()}),
-        fit_error=max((region.fit_error or 0.0 for region in regions), default=0.0),
+        residuals=Residuals(**{key: value * line for key, value in QUANTILES.items()}) if trusted else None,
+        fit_error=error,
         prefill_tokens_per_second=prefill_rate(kept),
         accept=tuple(curve for curve in curves if curve is not None),
         references=_reference(kept, step_time),

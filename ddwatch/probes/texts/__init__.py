@@ -54,7 +54,8 @@ class Lengths:
 
     def prompt(self, text_class: str, tokens: int) -> str:
         """A unique prompt of about so many tokens."""
-        rate = self._per_token.get(text_class, GUESS)
+        # A class that was never sent is taken to be as dense as the densest one, so that nothing comes out too long.
+        rate = self._per_token.get(text_class, min(self._per_token.values(), default=GUESS))
         return prompt(text_class, round(tokens * rate), self._random)
 
     def learn(self, text_class: str, text: str, tokens: int) -> None:
