@@ -1,7 +1,7 @@
 # Every target brings its own environment: Python 3.10 or newer, git and make are enough.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format lint types imports bench schemas pictures clean environment packages
+.PHONY: help demo test test-fast test-sglang check format lint types imports bench schemas pictures clean environment packages
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -25,6 +25,10 @@ test: packages ## the whole test suite (TESTS="tests/core -k flags" runs a part)
 
 test-fast: environment ## the pure core and the laws of the house, in seconds
 	@$(BIN)/python -m pytest tests/core tests/scenarios tests/schemas tests/architecture
+
+test-sglang: environment ## ddwatch on a real SGLang on the CPU (about 5 minutes, 1.7 GB in .cache the first time)
+	@tools/sglang
+	@$(BIN)/python -m pytest -m sglang tests/e2e/real_sglang
 
 check: lint types imports test ## formatting, lint, types, import laws, tests: what CI runs
 

@@ -209,7 +209,7 @@ class Background:
         random = Random(seed)
         with suppress(httpx.HTTPError):
             while not self._over.is_set():
-                self._server.ask(" ".join(random.choices(WORDS, k=40)), 64)
+                self._server.ask(" ".join(random.choices(WORDS, k=40)), 240)
 
     def __enter__(self) -> "Background":
         for thread in self._threads:

@@ -68,10 +68,10 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     log.touch()
     with running("--log", str(log), *SIDECAR) as by_log:
         with serving(folder, port=port, log=log) as server, Background(server, 1):
-            within(120, lambda: clean(by_log) >= 150, "clean samples before the restart")
+            within(300, lambda: clean(by_log) >= 150, "clean samples before the restart")
         with serving(folder, "--max-running-requests", "6", port=port, log=log) as server:
             with Background(server, 2):
-                comparisons = within(150, lambda: events(by_log, "comparison"), "the comparison after the restart")
+                comparisons = within(300, lambda: events(by_log, "comparison"), "the comparison after the restart")
             with running("--log", str(log), "--sglang-url", server.url, *SIDECAR) as by_port, Background(server, 3):
 
                 def judged() -> Any:
