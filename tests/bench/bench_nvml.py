@@ -40,7 +40,7 @@ class Cost(NamedTuple):
 
 
 def measure(cards: int, seconds: float, folder: Path, library: Path) -> Cost:
-    """Runs the endpoint and the book for a while, as the sidecar does: four polls a second, one reading a second."""
+    """Runs the endpoint and the book for a while, as the sidecar does: two polls a second, one reading a second."""
     machine = Machine(folder / f"scenario-{cards}", cards)
     machine.set("gpu * power wave 300000 500000 7", "gpu * sm_clock wave 2200 2400 5")
     endpoint = NvmlEndpoint(environment={**os.environ, **machine.environment(library)})

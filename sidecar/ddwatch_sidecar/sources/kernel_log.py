@@ -15,7 +15,7 @@ from ddwatch.core.records import NO_RANK, SourceFault, SourceUp, Xid
 Reading = Xid | SourceFault | SourceUp
 
 JOURNAL = ("journalctl", "--dmesg", "--follow", "--output=json", "--since=-10min")
-PAUSE_SECONDS = 1.0
+PAUSE_SECONDS = 2.0
 PAST_SECONDS = 600.0
 """Faults of the last minutes are still news when the watch begins."""
 ALIVE_SECONDS = 10.0

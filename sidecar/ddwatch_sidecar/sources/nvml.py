@@ -27,7 +27,7 @@ CHILD = (sys.executable, "-m", "ddwatch_sidecar.sources.nvml_child")
 DEFAULT_SECONDS = 1.0
 FLOOR_SECONDS = 0.5
 """Readings more often than this slow the work on the card."""
-PAUSE_SECONDS = 0.25
+PAUSE_SECONDS = 0.5
 HANG_SECONDS = 10.0
 """A child that has said nothing for this long hangs in the driver."""
 OPENING_SECONDS = 60.0
