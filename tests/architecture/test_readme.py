@@ -1,12 +1,14 @@
 """The README and the code say the same: metrics, commands, exit codes, flags, rooms and links."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from ddwatch_sidecar.exports.metrics import METRICS, metric_table_markdown
 
-from ddwatch.cli import COMMANDS
+from ddwatch.cli import COMMANDS, run
 from ddwatch.core.exits import Exit
 from ddwatch.core.snapshot import Flag
 from tests.architecture.checkout import ROOT
@@ -74,6 +76,16 @@ def test_every_flag_is_explained() -> None:
     cells = first_cells(section("What the numbers mean"))
 
     assert [cell for cell in cells if cell not in ("flag", "---")] == list(get_args(Flag))
+
+
+def test_the_answer_shown_for_a_pasted_speed_is_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:
+    command, answer = re.findall(r"    ddwatch (explain .*)\n\n((?:    .*\n)+)", section("The first minute"))[0]
+
+    assert run(shlex.split(command)) == Exit.OK
+    real = capsys.readouterr().out.splitlines()
+
+    shown = [line.removeprefix("    ") for line in answer.splitlines()]
+    assert [line for line in shown if line not in real] == []
 
 
 def test_links_lead_somewhere() -> None:

@@ -1,10 +1,13 @@
 """Learning: what is measured is shown, but there is no model that may judge it here."""
 
+from ddwatch.core.durations import in_words
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
 FRESH_SECONDS = 60.0
-"""A comparison with the model stands for this long."""
+"""A comparison with the model stands for this long ..."""
+SILENT_SECONDS = 15.0
+"""... but only for so long without a live decode line: by then idle has been told where the log tells it."""
 
 
 def _reason(situation: Situation) -> str | None:
@@ -15,6 +18,10 @@ def _reason(situation: Situation) -> str | None:
         return f"no model here yet: {judged.reason}"
     if not situation.judgeable:
         return judged.reason or "this load has only just come within the evidence"
+    silent = situation.at - situation.decode_at
+    if situation.now.throughput is None and silent > SILENT_SECONDS:
+        # The last comparison still stands, but nothing that it could be about.
+        return f"no decode line for {in_words(silent)}"
     at = situation.clean_ratio_at
     if at is None or situation.at - at > FRESH_SECONDS:
         flags = ", ".join(situation.now.flags) or "none came"
