@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, cast
+from typing import BinaryIO, cast, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ddwatch import __version__
@@ -22,6 +22,7 @@ from ddwatch.commands.replay_account import SCHEDULER, Account, Words
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar.reader import LogReader
+from ddwatch.core.snapshot import VerdictName
 from ddwatch.feeds.log_lines import LogLines, open_log, shown
 from ddwatch.feeds.recording import is_recording
 from ddwatch.feeds.replay import Deck, ReplayFeed, last_moment
@@ -40,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speed", type=float, default=10.0, metavar="N", help="times real time (10); 0: flat out")
     parser.add_argument("--headless", action="store_true", help="no screen: print each change of verdict and a summary")
     parser.add_argument("--json", action="store_true", help="with --headless: one JSON object per line")
+    parser.add_argument(
+        "--fail-on",
+        type=verdicts_named,
+        default=frozenset(),
+        metavar="VERDICT[,VERDICT]",
+        help="with --headless: exit 2 if one of these verdicts ever held, e.g. slow-step",
+    )
     parser.add_argument("--tz", metavar="ZONE", help="zone of the log's stamps, e.g. UTC (default: this machine's)")
     parser.add_argument("--from", dest="start", metavar="TIME", help="begin at HH:MM[:SS] or 'YYYY-MM-DD HH:MM:SS'")
     parser.add_argument("--profile", metavar="NAME|FILE", help="judge by this profile, not by the log alone")
@@ -83,10 +91,21 @@ def moment_named(text: str | None, zone: tzinfo | None) -> Callable[[float], flo
     return moment
 
 
+def verdicts_named(words: str) -> frozenset[VerdictName]:
+    """The verdicts of `--fail-on`; raises ArgumentTypeError for a word that is none."""
+    known = {name: name for name in get_args(VerdictName)}
+    named = [word.strip() for word in words.split(",") if word.strip()]
+    for word in named or [words]:
+        if word not in known:
+            raise argparse.ArgumentTypeError(f"{word!r} is no verdict; there are {', '.join(known)}")
+    return frozenset(known[word] for word in named)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Plays the log; from the screen 0, headless the worst verdict's exit code."""
-    if arguments.json and not arguments.headless:
-        raise CommandFailed("ddwatch replay: --json needs --headless", Exit.USAGE)
+    for given, flag in ((arguments.json, "--json"), (arguments.fail_on, "--fail-on")):
+        if given and not arguments.headless:
+            raise CommandFailed(f"ddwatch replay: {flag} needs --headless", Exit.USAGE)
     if not arguments.speed >= 0:
         raise CommandFailed("ddwatch replay: --speed is 0 (flat out) or more", Exit.USAGE)
     zone = zone_named(arguments.tz)
@@ -108,6 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
                 as_json=arguments.json,
                 moment=moment,
                 expecting=model_side(arguments.profile)(),
+                fail_on=arguments.fail_on,
             )
     return screen(arguments, zone, moment)
 
@@ -134,10 +154,11 @@ def headless(
     as_json: bool,
     moment: Callable[[float], float] | None,
     expecting: Expecting,
+    fail_on: frozenset[VerdictName] = frozenset(),
 ) -> int:
     """Plays the whole log at once and prints its verdicts; returns the exit code."""
     words = Words(lambda: account.known, as_json, zone)
-    account = Account(words.change)
+    account = Account(words.change, fail_on)
     deck = Deck(
         iter(lines),
         zone=zone,

@@ -92,8 +92,13 @@ def row(change: VerdictChange, *, stamped: bool) -> dict[str, Any]:
 class Account:
     """Follows one run of a log: changes of verdict as they come, counts for the end."""
 
-    def __init__(self, changed: Callable[[VerdictChange, Sequence[str]], None]) -> None:
+    def __init__(
+        self,
+        changed: Callable[[VerdictChange, Sequence[str]], None],
+        fail_on: frozenset[VerdictName] = frozenset(),
+    ) -> None:
         self._changed = changed
+        self._fail_on = fail_on
         self._positions = Positions()
         self._verdict: VerdictName | None = None
         self._since = 0.0
@@ -154,7 +159,9 @@ class Account:
             self._changed(verdict_change(snapshot), snapshot.now.flags)
 
     def exit_code(self) -> Exit:
-        """The worst of page, notice and fine; unjudged only when nothing else was."""
+        """The worst of page, notice and fine; unjudged only when nothing else was; page for what shall fail."""
+        if self._fail_on & self.verdict_seconds.keys():
+            return Exit.PAGE
         codes = {VERDICT_EXITS[name] for name in self.verdict_seconds}
         return max(codes - {Exit.UNJUDGED}, default=Exit.UNJUDGED)
 

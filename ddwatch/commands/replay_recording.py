@@ -11,6 +11,7 @@ from ddwatch import __version__
 from ddwatch.commands.replay_account import Account, Words
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.recording import flags_of
+from ddwatch.core.snapshot import VerdictName
 from ddwatch.feeds.log_lines import shown
 from ddwatch.feeds.recording import Recording, Run, open_recording
 from ddwatch.feeds.recording_tape import RecordingFeed
@@ -28,14 +29,21 @@ def play(arguments: argparse.Namespace, zone: tzinfo | None, moment: Moment | No
             sys.stderr.write(f"ddwatch replay: the newest recording there is {recording.name}\n")
         begin = moment(bounds[0]) if moment is not None else -math.inf
         if arguments.headless:
-            return headless(recording, zone, begin=begin, as_json=arguments.json)
+            return headless(recording, zone, begin=begin, as_json=arguments.json, fail_on=arguments.fail_on)
     return screen(str(recording.path), arguments, zone, bounds=bounds, begin=begin)
 
 
-def headless(recording: Recording, zone: tzinfo | None, *, begin: float, as_json: bool) -> int:
+def headless(
+    recording: Recording,
+    zone: tzinfo | None,
+    *,
+    begin: float,
+    as_json: bool,
+    fail_on: frozenset[VerdictName] = frozenset(),
+) -> int:
     """Prints the verdicts that were recorded, and what the recording comes to; returns the exit code."""
     words = Words(lambda: True, as_json, zone)
-    account = Account(words.change)
+    account = Account(words.change, fail_on)
     runs = recording.runs()
     tell_verdicts(recording, runs, account, words, begin)
     for bits, count in recording.flag_counts(begin):
