@@ -9,18 +9,20 @@ from pathlib import Path
 
 from ddwatch import __version__
 from ddwatch.app import DDWatch
+from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar import LogReader
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.records import LinesSeen, SourceFault, SourceUp
 from ddwatch.core.snapshot import Frame
 from ddwatch.demo.scenarios import generate, scenario
 from ddwatch.feeds.contract import ReplayControls
+from ddwatch.profiles.shelf import FOUNDING, Shelf
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 BEGIN = datetime(2026, 5, 1, 12, 0, tzinfo=timezone.utc).timestamp()
 SEED = 1
 SCENARIO = "founding"
-SECONDS_AFTER_LEAD = 240.0
+SECONDS_AFTER_LEAD = 180.0
 """How far into the story's live part the picture is taken."""
 SOURCE = "sglang.log"
 SIZE = (120, 40)
@@ -51,7 +53,8 @@ class Still:
 def frame_of(name: str, seconds: float) -> Frame:
     """What a sidecar would publish after so many seconds of a scenario."""
     reader = LogReader(timezone.utc, BEGIN)
-    monitor = Monitor(started_at=BEGIN, version=__version__, simulated=True)
+    expecting = Expecting(built_in=(Shelf().load(FOUNDING),))
+    monitor = Monitor(started_at=BEGIN, version=__version__, simulated=True, expecting=expecting)
     monitor.accept(SourceUp(at=BEGIN, source=SOURCE), SOURCE)
     asked = BEGIN
     for number, (at, line) in enumerate(generate(name, SEED, BEGIN, seconds), start=1):

@@ -66,6 +66,8 @@ class Overview(LeanScreen):
     def __init__(self) -> None:
         super().__init__(id="overview")
         self.expanded: str | None = None
+        self.places: dict[str, Place] = {}
+        """Where each panel that is seen stands, for the newest size and data."""
         self._arranged: tuple[object, ...] = ()
         self._wanted = Held(HOLD_SECONDS)
 
@@ -130,6 +132,7 @@ class Overview(LeanScreen):
             return
         self._arranged = key
         places = arrange(width, height, ranks=ranks, data=self.frame is not None, wanted=wanted, expanded=self.expanded)
+        self.places = places
         for panel in panels:
             place = places.get(panel.id or "")
             panel.display = place is not None

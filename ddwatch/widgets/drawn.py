@@ -167,8 +167,8 @@ class Drawn(Widget):
 
     @property
     def settled(self) -> bool:
-        """Whether what is drawn is up to date with what it was given."""
-        return not self._waiting
+        """Whether what is drawn is up to date with what it was given, at the size that it has."""
+        return not self._waiting and len(self._rows) == self.size.height
 
     def reading(self) -> str:
         """What is drawn, as text: what the user reads."""

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from ddwatch.app import DDWatch
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
+from ddwatch.screens.overview import Overview
 from ddwatch.widgets.drawn import Drawn
 from tests.tui.picture import Told
 
@@ -56,8 +57,15 @@ class Watched:
         return "\n".join("".join(row).rstrip() for row in rows)
 
     def settled(self) -> bool:
-        """Whether every panel shows what it was given."""
-        return all(panel.settled and panel.reading() for panel in self.app.screen.query(Drawn) if panel.display)
+        """Whether every panel stands where it belongs and shows what it was given."""
+        screen = self.app.screen
+        panels = [panel for panel in screen.query(Drawn) if panel.display]
+        if isinstance(screen, Overview):
+            stands = {panel.id: (*panel.region.offset, *panel.region.size) for panel in panels}
+            filled = [(place.x + place.width, place.y + place.height) for place in screen.places.values()]
+            if stands != screen.places or tuple(map(max, *filled, (0, 0))) != self.app.size:
+                return False
+        return all(panel.settled and panel.reading() for panel in panels)
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Waits for a condition; fails with the screen's text when it does not come true."""
