@@ -179,7 +179,11 @@ def from_recording(path: str, meant: Moment | None) -> Epochs:
             raise CommandFailed(f"ddwatch compare: nothing is recorded in {recording.name}")
         epochs = Epochs(meant.after(bounds[0]) if meant is not None else None)
         starts = deque(recording.servers(-FAR, FAR))
+        # Where the log was read its samples are the richer ones; those of the port tell of the same steps again.
+        by_log = any(sample.provenance == "log" for sample in recording.samples(-FAR, FAR))
         for sample in recording.samples(-FAR, FAR):
+            if (sample.provenance == "log") is not by_log:
+                continue
             while starts and starts[0].at <= sample.at:
                 told = starts.popleft()
                 withheld = dict.fromkeys(told.withheld, "set")

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ddwatch.core.exits import Exit
+from ddwatch.core.grammar import LogReader
 from ddwatch.demo.scenarios import generate
 from tests.commands.documents import held_against
 from tests.commands.said import Said, said
+from tests.sidecar.exports.recordings import Watch, begun
 
 BEGIN = 1_777_636_800.0
 RESTART = "2026-05-01 12:12:49"
@@ -214,3 +217,48 @@ def test_a_text_without_decode_lines_is_refused(tmp_path: Path, capsys: pytest.C
 
     assert found.code == Exit.INPUT
     assert found.err == "ddwatch compare: no decode line in 2 lines; is this the scheduler's log?\n"
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a sidecar recorded of the founding incident."""
+    folder = tmp_path_factory.mktemp("recordings")
+    watch = Watch(folder, now=BEGIN)
+    watch.start()
+    reader = LogReader(timezone.utc, BEGIN)
+    for number, (at, line) in enumerate(generate("founding", 1, BEGIN, 960.0), 1):
+        watch.now = max(watch.now, at)
+        watch.see(list(reader.read(line.encode(), at, number)))
+    watch.end()
+    return folder / "service.sqlite"
+
+
+def test_a_recording_says_the_same_as_its_log(
+    recording: Path, founding: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, document = judged([str(recording)], capsys)
+    _, by_log = judged([founding], capsys)
+
+    assert (found.code, found.err) == (Exit.NOTICE, "")
+    assert document["changes"] == by_log["changes"] == ["+reasoning_parser kimi_k2", "+tool_call_parser kimi_k2"]
+    assert document["outcome"] == by_log["outcome"]
+    for side in ("before", "after"):
+        assert document[side]["clean"] == pytest.approx(by_log[side]["clean"], rel=0.01)
+        assert document[side]["tokens_per_second"] == pytest.approx(by_log[side]["tokens_per_second"], rel=0.01)
+    assert document["step_seconds"]["ratio"]["value"] == pytest.approx(
+        by_log["step_seconds"]["ratio"]["value"], abs=0.01
+    )
+
+
+def test_a_moment_cuts_a_recording_too(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, document = judged([str(recording), "--at", "2026-05-01 12:11:40"], capsys)
+
+    assert (found.code, document["cut"], document["outcome"]) == (Exit.OK, "moment", "no-change")
+
+
+def test_an_empty_recording_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with begun(tmp_path):
+        found = said(["compare", str(tmp_path / "service.sqlite")], capsys)
+
+    assert (found.code, found.out) == (Exit.INPUT, "")
+    assert found.err.startswith("ddwatch compare: no") and found.err.count("\n") == 1
