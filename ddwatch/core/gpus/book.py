@@ -9,7 +9,7 @@ from ddwatch.core.durations import in_words
 from ddwatch.core.gpus import reasons, xids
 from ddwatch.core.gpus.held import Held, Key, in_order
 from ddwatch.core.gpus.host import HOST, HostPast
-from ddwatch.core.gpus.judging import LOAD_KINDS, finding, judge
+from ddwatch.core.gpus.judging import LOAD_KINDS, finding, judge, label
 from ddwatch.core.gpus.past import CardPast
 from ddwatch.core.gpus.stragglers import compared, stragglers
 from ddwatch.core.hardware import CARDS_AT_MOST, GpuCard, GpuReading, HostProcess, HostReading
@@ -26,6 +26,7 @@ XID_SECONDS = 600.0
 COPY_SECONDS = 10.0
 """NVML and the kernel log tell the same fault within this time."""
 XIDS_AT_MOST = 64
+"""Different codes that are counted per card."""
 REPEATED_SECONDS = 300.0
 """A condition that comes and goes within this time is counted on one line."""
 BY_REASON: tuple[FindingKind, ...] = ("thermal", "hw-slowdown", "power-brake")
@@ -47,7 +48,7 @@ class GpuBook:
         self._cadence = 1.0
         self._xids: dict[str, dict[str, int]] = {}
         self._xid_at: dict[tuple[str, int], float] = {}
-        self._grave: dict[str, tuple[float, Finding]] = {}
+        self._grave: dict[str, tuple[float, int]] = {}
         self._views: tuple[GpuView, ...] = ()
 
     def see(self, reading: GpuReading | HostReading) -> None:
@@ -66,20 +67,18 @@ class GpuBook:
         owner = self._owner_of_bus(record.pci_bus)
         last = self._xid_at.get((owner, code))
         self._xid_at[owner, code] = record.at
+        if owner not in self._xids and len(self._xids) >= 2 * CARDS_AT_MOST:
+            # More addresses than any host has cards: made up by whoever wrote that log.
+            return
         counts = self._xids.setdefault(owner, {})
+        if str(code) not in counts and len(counts) >= XIDS_AT_MOST:
+            return
         if last is None or abs(record.at - last) > COPY_SECONDS:
             counts[str(code)] = counts.get(str(code), 0) + 1
         if len(self._xid_at) > XIDS_AT_MOST:
             self._xid_at.pop(next(iter(self._xid_at)))
-        grade = xids.grade(code)
-        if grade != "information" and record.previous_code is None:
-            past = self._pasts.get(owner)
-            place = f"GPU {past.card.index}" if past else record.pci_bus or "a GPU"
-            told = xids.meaning(code)
-            words = f"Xid {code} on {place}" + (f": {told.words}" if told.words else "")
-            card = past.card if past else GpuCard(index=-1)
-            fault = finding(card, "xid", grade, record.at, words, told.next_step, slows=code == 74)
-            self._grave[owner] = (record.at, fault if past else replace(fault, index=None, uuid=None))
+        if xids.grade(code) != "information" and record.previous_code is None:
+            self._grave[owner] = (record.at, code)
         self._renew(None)
 
     def views(self, now: float) -> tuple[GpuView, ...]:
@@ -95,7 +94,7 @@ class GpuBook:
 
     def findings(self, now: float) -> tuple[Finding, ...]:
         """Everything that holds of cards and host, gravest first; a card that is not read any more has only its Xid."""
-        grave = [fault for at, fault in self._grave.values() if now - at <= XID_SECONDS]
+        grave = [fault for owner in self._grave if (fault := self._grave_fault(owner, now)) is not None]
         cards = () if self._stale(now) else (f for key in self._pasts for f in self._held.of(key) if f.kind != "xid")
         return in_order([*grave, *cards, *self._held.of(HOST)])
 
@@ -114,6 +113,7 @@ class GpuBook:
                 past.see(at, card)
             elif len(self._pasts) < CARDS_AT_MOST:
                 self._pasts[key] = CardPast(at, card)
+                self._adopt(key, card)
         for key, past in self._pasts.items():
             if key not in seen:
                 past.see(at, _gone(past.card))
@@ -133,9 +133,9 @@ class GpuBook:
                 found.pop(straggler.same_as, None)
             if any(kind in found for kind in BY_REASON):
                 found.pop("sm-clock", None)
-            grave = self._grave.get(key)
-            if grave is not None and at - grave[0] <= XID_SECONDS:
-                found["xid"] = grave[1]
+            fault = self._grave_fault(key, at)
+            if fault is not None:
+                found["xid"] = fault
             unjudged = frozenset[FindingKind]() if past.loaded else LOAD_KINDS
             self._held.see(at, key, found, unjudged)
             if all(item.grade == "information" for item in self._held.of(key)):
@@ -153,7 +153,7 @@ class GpuBook:
         """Puts what has begun or ended on the timeline; several cards at once are one event."""
         after = self._held.keys()
         begun: dict[FindingKind, list[Finding]] = {}
-        for key in after - before:
+        for key in sorted(after - before):
             item = self._held.get(key)
             explained = key[1] == "straggler" and any((key[0], kind) in after for kind in BY_REASON)
             if item is not None and item.severity == "notice" and item.kind != "xid" and not explained:
@@ -164,7 +164,7 @@ class GpuBook:
             self._events.incident(
                 f"gpu {kind} {owner}", at, _event(items[0]), "notice", _together(items), joined=REPEATED_SECONDS
             )
-        for key in before - after:
+        for key in sorted(before - after):
             item = old[key]
             if item is not None and item.severity == "notice" and item.kind not in ("xid", "ecc"):
                 text = f"over after {in_words(max(0.0, at - item.since))}: {item.sentence}"
@@ -215,18 +215,43 @@ class GpuBook:
         return f"index {card.index}"
 
     def _owner_of_bus(self, bus: str | None) -> str:
+        """The card at an address; the address itself while no card there is known."""
         if bus is None:
             return HOST
-        wanted = bus.lower()
-        for key, past in self._pasts.items():
-            mine = past.card.pci_bus
-            if mine is not None and (mine.startswith(wanted) or wanted.startswith(mine.rpartition(".")[0])):
-                return key
-        return wanted
+        wanted = _slot(bus)
+        return next((key for key, past in self._pasts.items() if _slot(past.card.pci_bus) == wanted), wanted)
+
+    def _adopt(self, key: str, card: GpuCard) -> None:
+        """Gives a card the faults that were told of its address before the card was known."""
+        slot = _slot(card.pci_bus)
+        if slot in self._xids and slot != key:
+            self._xids[key] = self._xids.pop(slot)
+        if slot in self._grave and slot != key:
+            self._grave[key] = self._grave.pop(slot)
+
+    def _grave_fault(self, owner: str, now: float) -> Finding | None:
+        """The newest grave fault of a card, or of an address without one, while it is held against it."""
+        at, code = self._grave.get(owner, (-XID_SECONDS, 0))
+        if now - at > XID_SECONDS:
+            return None
+        past = self._pasts.get(owner)
+        told = xids.meaning(code)
+        place = label(past.card) if past else "a GPU" if owner == HOST else owner
+        words = f"Xid {code} on {place}" + (f": {told.words}" if told.words else "")
+        card = past.card if past else GpuCard(index=-1)
+        fault = finding(card, "xid", xids.grade(code), at, words, told.next_step, slows=code == xids.NVLINK)
+        return fault if past else replace(fault, index=None)
 
     def _stale(self, now: float) -> bool:
         at = self._read_at
         return at is None or now - at > max(STALE_SECONDS, STALE_READINGS * self._cadence)
+
+
+def _slot(bus: str | None) -> str:
+    """A PCI address without its function, as the kernel log names cards; empty when not known."""
+    if bus is None:
+        return ""
+    return bus.lower().rpartition(".")[0] or bus.lower()
 
 
 def _gone(card: GpuCard) -> GpuCard:

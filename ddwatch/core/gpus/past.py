@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from statistics import median_low
 from typing import NamedTuple
 
 from ddwatch.core.gpus.normal import Normal
@@ -86,12 +85,15 @@ class CardPast:
             self.sm_clock.learn(self.card.sm_clock_hertz)
             self.memory_clock.learn(self.card.memory_clock_hertz)
 
-    def under_load(self, quantity: Quantity) -> float | None:
-        """Median of a quantity over the last readings under load; None without enough of them, or at rest."""
+    def under_load(self, quantity: Quantity, share: float = 0.5) -> float | None:
+        """What a quantity does not exceed in this share of the last readings under load (0.5: their lower median).
+
+        None without enough of them, or at rest.
+        """
         if not self.loaded:
             return None
-        values = [value for seen in self.busy if (value := quantity(seen.card)) is not None]
-        return median_low(values) if len(values) >= ENOUGH else None
+        values = sorted(value for seen in self.busy if (value := quantity(seen.card)) is not None)
+        return values[int(share * (len(values) - 1))] if len(values) >= ENOUGH else None
 
     def since(self, holds: Callable[[GpuCard], bool]) -> float:
         """When a condition began, as far as the window reaches."""

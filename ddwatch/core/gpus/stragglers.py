@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ddwatch.core.gpus.judging import finding, label, link_words, megahertz
+from ddwatch.core.gpus.judging import LINK_SHARE, finding, label, link_words, megahertz
 from ddwatch.core.gpus.outliers import PEERS, low
 from ddwatch.core.gpus.past import CardPast, Quantity
 from ddwatch.core.hardware import GpuCard
@@ -23,12 +23,14 @@ class Compared(NamedTuple):
     quantity: Quantity
     same_as: FindingKind
     """The finding that says the same of the card by itself."""
+    share: float = 0.5
+    """Share of the readings under load that must not exceed the value: links flap."""
 
 
 COMPARED: tuple[Compared, ...] = (
     Compared(lambda card: card.memory_clock_hertz, "memory-clock"),
     Compared(lambda card: card.sm_clock_hertz, "sm-clock"),
-    Compared(link_capacity, "pcie-link"),
+    Compared(link_capacity, "pcie-link", LINK_SHARE),
 )
 
 
@@ -50,7 +52,9 @@ def stragglers(pasts: Mapping[str, CardPast]) -> dict[str, Straggler]:
     for group in _groups(pasts).values():
         for item in COMPARED:
             values = {
-                name: value for name, past in group.items() if (value := past.under_load(item.quantity)) is not None
+                name: value
+                for name, past in group.items()
+                if (value := past.under_load(item.quantity, item.share)) is not None
             }
             for name, others in low(values).items():
                 if name not in found:

@@ -9,6 +9,7 @@ from ddwatch.core.hardware_view import Grade
 
 CRITICAL = frozenset({48, 62, 64, 74, 79, 95, 119, 120})
 WARNING = frozenset({94})
+NVLINK = 74
 FALLEN = 79
 """The code of a card that has fallen off the bus, also where the kernel prints no number."""
 
