@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Checks and prints; 0 fine, 1 worth a look, 2 page someone, 3 cannot judge."""
     from ddwatch.probes.failures import DEFAULT_URL, ProbeFailed
-    from ddwatch.probes.findings import conclude
+    from ddwatch.probes.findings import Finding, conclude
     from ddwatch.probes.server import Server
     from ddwatch.probes.setup import Starts
 
@@ -57,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     narrator = Narrator()
     findings: list[Finding] = []
     profile = given
+    interrupted = False
     try:
         facts = server.facts()
         model = server.model()
@@ -69,6 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
             findings.append(lost(failed, begun=bool(findings)))
         else:
             raise CommandFailed(f"ddwatch check: {failed.sentence}") from failed
+    except KeyboardInterrupt:
+        if not findings:
+            raise
+        interrupted = True
+        findings.append(
+            Finding(name="interrupted", status="unknown", detail="the rest was not looked at", verdict="blind")
+        )
     finally:
         narrator.clear()
         server.close()
@@ -77,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_json(url, profile, findings, conclusion)
     else:
         write_text(url, findings, conclusion)
-    return conclusion.code
+    return Exit.INTERRUPTED if interrupted else conclusion.code
 
 
 def load_profile(wanted: str | None) -> "Profile | None":

@@ -72,11 +72,19 @@ SENTENCES: dict[CheckVerdict, str] = {
 
 
 def conclude(findings: Sequence[Finding]) -> Conclusion:
-    """The verdict, with the first finding that led to it in the sentence; a page is never hidden by what is unknown."""
+    """The verdict, with the first finding that led to it in the sentence.
+
+    What was found wrong is never hidden by what is unknown, and what lies outside the evidence does not matter where
+    something inside it was judged.
+    """
     found = [one.verdict for one in findings if one.verdict is not None]
-    paging = [verdict for verdict in ORDER if verdict in found and exit_of(verdict) == Exit.PAGE]
-    others = [verdict for verdict in ORDER if verdict in found]
-    verdict: CheckVerdict = paging[0] if paging else others[0] if others else "as-expected"
+    if any(one.name.startswith("decode") and one.status == "pass" for one in findings):
+        found = [verdict for verdict in found if verdict != "learning"]
+    by_weight = {
+        code: [verdict for verdict in ORDER if verdict in found and exit_of(verdict) == code]
+        for code in (Exit.PAGE, Exit.NOTICE, Exit.UNJUDGED)
+    }
+    verdict: CheckVerdict = next((verdicts[0] for verdicts in by_weight.values() if verdicts), "as-expected")
     sentence = SENTENCES[verdict]
     reason = next((one.detail for one in findings if one.verdict == verdict), None)
     if reason is not None and verdict != "learning":

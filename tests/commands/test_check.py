@@ -1,6 +1,7 @@
 """`ddwatch check` against the simulated service as a process and against servers that misbehave."""
 
 import json
+import signal
 import stat
 import subprocess
 import sys
@@ -266,3 +267,18 @@ def test_wrong_words_get_one_sentence(words: list[str], sentence: str, capsys: p
     assert done.code in (Exit.USAGE, Exit.INPUT)
     assert sentence in done.err
     assert done.err.count("\n") == 1
+
+
+def test_ctrl_c_prints_what_was_found_so_far(service: Simulated) -> None:
+    words = [sys.executable, "-m", "ddwatch.cli", "check", service.url, "--after-idle", "600"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    # Progress without a terminal comes at once, then every ten seconds.
+    assert "looking whether others" in process.stderr.readline()
+    assert "idling for" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == Exit.INTERRUPTED
+    assert "decode at" in out
+    assert "the rest was not looked at" in out
+    assert "Traceback" not in err
