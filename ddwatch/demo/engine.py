@@ -136,6 +136,8 @@ class Simulation:
         changes = {"decode_log_interval": self._interval, **act.arguments}
         self.arguments = {**usual_arguments(), "dp_size": len(self._ranks), **changes}
         self._out += self._writer.boot(self._at, act.seconds, self._pool_tokens, changes)
+        # These come while it loads, not when it is ready.
+        yield from self._flush()
         # A new process counts from zero, and its first window begins when its scheduler does.
         born = self._at + 0.97 * act.seconds
         self._ranks = [Rank(rank.number, rank.pool_tokens, born) for rank in self._ranks]

@@ -75,6 +75,15 @@ def test_speed_makes_its_time_pass_faster(tmp_path: Path) -> None:
         assert process.wait(DEADLINE) == Exit.OK
 
 
+def test_what_a_start_says_comes_while_it_loads(tmp_path: Path) -> None:
+    log = tmp_path / "sglang.log"
+    with service(log, "--scenario", "founding", "--speed", "20", "--lead", "0"):
+        until(lambda: b"server_args=" in log.read_bytes())
+        assert b"fired up" not in log.read_bytes()
+        until(lambda: b"Load weight end" in log.read_bytes())
+        assert b"fired up" not in log.read_bytes()
+
+
 def test_the_same_seed_writes_the_same_log_apart_from_stamps(tmp_path: Path) -> None:
     logs = [tmp_path / name for name in ("one.log", "two.log", "other.log")]
     for log, seed in zip(logs, ("3", "3", "4"), strict=True):
