@@ -21,6 +21,8 @@ SHORT_TOKENS = 16
 SPANS = (64, 256)
 """Fewest and most tokens by which the longer request is longer; in between a third of the context."""
 SHORTEST_PROMPT = 12
+FEWEST_MOMENTS = 15
+"""Steps between two readings of the moments, from which they tell a step time."""
 CROWD = 1.05
 """Mean batch, over the one that was asked for, from which somebody else was there too."""
 
@@ -35,16 +37,29 @@ class Disturbed(Exception):
         self.others = others
 
 
+def moved(before: Loads, after: Loads) -> tuple[float, float, float, float] | None:
+    """Steps, batch, microseconds and tokens between two readings of the moments, summed over ranks; None for none."""
+    sums = (0.0, 0.0, 0.0, 0.0)
+    earlier = {rank.dp_rank: rank.moments for rank in before.ranks}
+    seen = False
+    for rank in after.ranks:
+        old, new = earlier.get(rank.dp_rank), rank.moments
+        if new is not None and old is not None and new[0] >= old[0]:
+            seen = True
+            steps, batches, micros, tokens = sums
+            sums = (
+                steps + new[0] - old[0],
+                batches + new[1] - old[1],
+                micros + new[2] - old[2],
+                tokens + new[5] - old[5],
+            )
+    return sums if seen else None
+
+
 def mean_batch(before: Loads, after: Loads) -> float | None:
     """Mean batch of the steps between two readings of the moments; None without enough of them."""
-    steps = batches = 0.0
-    earlier = {rank.dp_rank: rank.moments for rank in before.ranks}
-    for rank in after.ranks:
-        old = earlier.get(rank.dp_rank)
-        if rank.moments is not None and old is not None and rank.moments[0] >= old[0]:
-            steps += rank.moments[0] - old[0]
-            batches += rank.moments[1] - old[1]
-    return batches / steps if steps >= 8 else None
+    sums = moved(before, after)
+    return sums[1] / sums[0] if sums is not None and sums[0] >= 8 else None
 
 
 class Shape(NamedTuple):
@@ -93,8 +108,8 @@ class Isolation:
         if self.speculative:
             raise ProbeFailed(
                 "absent",
-                f"{self.server.url} speculates but does not count its verify steps (no spec_verify_ct in meta_info), "
-                "so step time cannot be measured over the port: fit its log instead, with ddwatch fit",
+                f"{self.server.url} speculates and counts its verify steps neither in answers (spec_verify_ct) nor in "
+                "/v1/loads (decode_moments): fit its log instead, with ddwatch fit",
             )
         return max(answer.completion_tokens - 1, 0)
 
@@ -106,6 +121,7 @@ class Isolation:
         if before is not None and traffic_of(before).busy:
             raise Disturbed(f"others use the server ({traffic_of(before).words()})", others=True)
         short = self._together(text_class, shape.prompt, shape.short, batch)
+        between = self.server.loads() if self._uncounted(short) else None
         long = self._together(text_class, shape.prompt, shape.long, batch)
         after = self.server.loads()
         if before is not None and after is not None:
@@ -113,7 +129,42 @@ class Isolation:
             crowd = traffic_of(after)
             if crowd.busy or (met is not None and met > CROWD * max(batch, last_batch)):
                 raise Disturbed(f"others began to use the server ({crowd.words()})", others=True)
+        if self._uncounted(long) and between is not None and after is not None:
+            found = self._by_moments(text_class, context, between, after, long)
+            if found is not None:
+                return found
         return self._difference(text_class, context, short, long)
+
+    def _uncounted(self, answers: Sequence[Answer]) -> bool:
+        """Whether steps commit several tokens and the answers do not say how many steps there were."""
+        return self.speculative and any(answer.steps is None for answer in answers)
+
+    @staticmethod
+    def _by_moments(
+        text_class: str, context: int, before: Loads, after: Loads, answers: Sequence[Answer]
+    ) -> Measured | None:
+        """A point from the decode moments of the longer requests, where answers do not count steps.
+
+        The moments leave prefill out by themselves; they end up to fifteen steps early. None without enough of them.
+        """
+        sums = moved(before, after)
+        if sums is None or sums[0] < FEWEST_MOMENTS or sums[1] <= 0:
+            return None
+        steps, batches, micros, tokens = sums
+        # A batch that was not whole all the time has another step time.
+        if batches / steps < 0.9 * len(answers):
+            return None
+        contexts = [one.prompt_tokens + one.completion_tokens / 2.0 for one in answers]
+        return Measured(
+            batch=len(answers),
+            context_target=context,
+            context_tokens=sum(contexts) / len(contexts),
+            text_class=text_class,
+            step_seconds=micros / steps / 1e6,
+            steps=round(steps),
+            accept_length=tokens / batches,
+            accept_steps=round(batches),
+        )
 
     def _together(self, text_class: str, prompt: int, tokens: int, batch: int) -> list[Answer]:
         """So many requests at once, the first to finish first, each timed from the common start."""

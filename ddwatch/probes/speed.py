@@ -19,6 +19,8 @@ AGREEING = 3
 """Probes in a row whose times agree: the rate is stable."""
 AGREEMENT = 0.12
 """By how much of their median they may differ."""
+UNCOUNTED_AGREEMENT = 0.35
+"""The same for times per token."""
 MOST_PROBES = 10
 ONE_STEP = 0.05
 """Usual relative scatter of a single step, memory from step to step included."""
@@ -43,10 +45,13 @@ def settle(isolation: Isolation) -> Warmth:
     rate = 0.0
     for _ in range(MOST_PROBES):
         answer = isolation.ask("code", WARM_PROMPT, WARM_TOKENS)
-        times.append(answer.seconds / max(isolation.steps(answer), 1))
+        # Where steps are not counted, tokens are: their time varies with the text.
+        counted = not isolation.speculative or answer.steps is not None
+        times.append(answer.seconds / max(isolation.steps(answer) if counted else answer.completion_tokens, 1))
         rate = answer.completion_tokens / answer.seconds
         last = times[-AGREEING:]
-        if len(last) == AGREEING and max(last) - min(last) <= 2 * AGREEMENT * median(last):
+        tolerance = AGREEMENT if counted else UNCOUNTED_AGREEMENT
+        if len(last) == AGREEING and max(last) - min(last) <= 2 * tolerance * median(last):
             return Warmth(True, tuple(times), rate)
     return Warmth(False, tuple(times), rate)
 

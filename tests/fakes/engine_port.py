@@ -26,6 +26,8 @@ class EnginePort(httpx.BaseTransport):
     def __init__(self, name: str = "server", seed: int = 1, observe: Callable[[Step], None] | None = None) -> None:
         self._asked: list[Request] = []
         self.batch = 1
+        self.counts_steps = True
+        """Whether answers say how many steps they took."""
         self._together: list[Progress] = []
         self._met = threading.Condition()
         self._own = threading.local()
@@ -108,4 +110,7 @@ class EnginePort(httpx.BaseTransport):
                     next(self._lines)
                 self._met.notify_all()
         self._own.finished = progress.last
-        return httpx.Response(200, json={"text": "", "meta_info": progress.meta()})
+        meta = progress.meta()
+        if not self.counts_steps:
+            meta = {name: value for name, value in meta.items() if not name.startswith("spec_")}
+        return httpx.Response(200, json={"text": "", "meta_info": meta})

@@ -13,6 +13,7 @@ from ddwatch.core.expectation.profile import Profile
 from ddwatch.core.expectation.profile_text import read_profile
 from ddwatch.core.expectation.profile_toml import write_profile
 from ddwatch.demo.physics import NOISE_MEMORY, NOISE_SIGMA, TEXT_CLASSES, step_seconds
+from ddwatch.probes.failures import ProbeFailed
 from ddwatch.probes.isolation import Isolation
 from ddwatch.probes.server import Server
 from ddwatch.probes.sweep import End, Sweep
@@ -149,3 +150,28 @@ def test_a_profile_over_batches_meets_each_of_them() -> None:
         for context in (128, 512, 1024):
             truth = step_seconds(batch, batch * context)
             assert fitted.step_time.seconds(batch, batch * context) == pytest.approx(truth, rel=0.04), (batch, context)
+
+
+def test_where_answers_do_not_count_steps_the_moments_do() -> None:
+    port = EnginePort(seed=4)
+    port.counts_steps = False
+    isolation = Isolation(
+        Server("http://simulated", transport=port, clock=port.now), Lengths(Random(4)), speculative=True
+    )
+    points = [isolation.point("reasoning", 1024) for _ in range(6)]
+    steps = sum(point.steps for point in points)
+    mean = sum(point.step_seconds * point.steps for point in points) / steps
+    assert mean == pytest.approx(step_seconds(1, 1024), rel=0.03)
+    accept = sum((point.accept_length or 0) * point.accept_steps for point in points) / steps
+    assert accept == pytest.approx(2.9, rel=0.15)
+
+
+def test_where_nobody_counts_steps_it_says_so() -> None:
+    port = EnginePort(seed=4)
+    port.counts_steps = False
+    isolation = Isolation(
+        Server("http://simulated", transport=port, clock=port.now), Lengths(Random(4)), speculative=True
+    )
+    # So few steps that the moments have not been refreshed.
+    with pytest.raises(ProbeFailed, match="fit its log instead"):
+        isolation.point("predictable", 64)
