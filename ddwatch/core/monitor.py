@@ -5,6 +5,7 @@ from collections import deque
 from msgspec.structs import replace
 
 from ddwatch.core.agreement import Disagreement
+from ddwatch.core.alerts import Incidents
 from ddwatch.core.causes import Facts
 from ddwatch.core.comparison.epochs import coupled
 from ddwatch.core.comparison.restart import RestartComparison
@@ -104,6 +105,7 @@ class Monitor:
         self._traffic_at: float | None = None
         self._stamped = True
         self._verdict: Verdict | None = None
+        self._incidents = Incidents()
 
     def accept(self, record: Record, source: str = LOG) -> None:
         """Takes the next record of a source; records of one source come in order."""
@@ -185,6 +187,10 @@ class Monitor:
         else:
             self._changed(now, previous, first)
         self._verdict = first
+        for incident in self._incidents.see(now, held, loud=loud(first)):
+            if incident.resolved_at is None:
+                name = incident.verdict.name
+                self._count.alerts[name] = self._count.alerts.get(name, 0) + 1
         return (first, *held[1:])
 
     def learner(self) -> Learner | None:

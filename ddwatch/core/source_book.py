@@ -13,8 +13,8 @@ UNREAD_EXAMPLES = 5
 HEADS_SECONDS = 60.0
 """The stretch over which unread lines are weighed against read ones."""
 HEADS_KEPT = 4096
-BESIDE = frozenset({"recording", "nvml", "host", "kernel log"})
-"""What ddwatch itself keeps, and the machine: told among the sources, and no witness of the service."""
+BESIDE = frozenset({"recording", "webhook", "notify command", "nvml", "host", "kernel log"})
+"""What ddwatch itself keeps and sends, and the machine: told among the sources, and no witness of the service."""
 UNREAD_EVENT_SECONDS = 300.0
 
 

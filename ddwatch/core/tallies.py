@@ -55,6 +55,7 @@ class Tallies(Struct, frozen=True, kw_only=True):
     gaps: dict[str, int] = {}
     restarts: int = 0
     alerts: dict[str, int] = {}
+    """Incidents that began, by verdict."""
 
 
 class HistogramCount:
@@ -90,6 +91,7 @@ class Count:
         self.lines_unread: dict[str, int] = {}
         self.rotations: dict[str, int] = {}
         self.gaps: dict[str, int] = {}
+        self.alerts: dict[str, int] = {}
 
     def sample(self, sample: Sample, steps: int | None) -> None:
         """Counts one sample; `steps` is the number of steps it stands for, None when unknown.
@@ -142,4 +144,5 @@ class Count:
             rotations=dict(self.rotations),
             gaps=dict(self.gaps),
             restarts=restarts,
+            alerts=dict(self.alerts),
         )
