@@ -58,6 +58,8 @@ def test_headless_json_is_one_document_of_a_simulated_service(temporary: Path) -
     assert snapshot["simulated"] is True
     assert snapshot["server"]["algorithm"] == "DDTREE"
     assert snapshot["sources"][0]["unread"] == 0
+    # The simulated port is asked as a real one would be.
+    assert {source["name"]: source["state"] for source in snapshot["sources"]} == {"log": "up", "loads": "up"}
     # Minutes of the past are there from the first moment, and it goes on live.
     assert snapshot["window"]["samples"] > 1000
     assert snapshot["now"]["throughput"] > 0
@@ -161,3 +163,10 @@ def test_the_screen_is_full_at_once_and_q_takes_everything_along(
         assert terminal.end() == Exit.OK
     assert gone(children)
     assert list(temporary.iterdir()) == []
+
+
+def test_with_the_port_the_better_witness_counts(temporary: Path) -> None:
+    done = demo(temporary, "--scenario", "two-witnesses", "--headless", "--seconds", "6", "--json")
+    snapshot = held_against("demo.json", done.stdout)["snapshot"]
+    assert snapshot["now"]["provenance"] == "moments"
+    assert snapshot["server"]["version"] == "0.5.23"
