@@ -49,6 +49,8 @@ class Judged(Struct, frozen=True, kw_only=True):
     """Whether the evidence reaches this load, so that a difference may be held against the service."""
     reason: str
     """Why there is nothing to judge by; empty when there is."""
+    load: tuple[float, float] | None = None
+    """Batch and total context that one step had to carry: the largest among ranks that step together."""
 
 
 Recall = Callable[[Identity], Learner | None]
@@ -243,6 +245,7 @@ class Expecting:
             profile=profile,
             covered=covered,
             reason=reason,
+            load=max(load for load in loads if load is not None),
         )
 
     def _nothing(self, reason: str) -> Judged:
@@ -260,8 +263,7 @@ class Expecting:
         profile = judged.profile
         if profile is None:
             return None
-        batch = now.batch or 1
-        total = float(now.total_context_tokens or 0)
+        batch, total = judged.load or (float(now.batch or 1), float(now.total_context_tokens or 0))
         reach = max([total, *(region.total_context[1] for region in profile.evidence.regions)])
         band = profile.band()
         curve = []
@@ -288,7 +290,7 @@ class Expecting:
             samples=profile.evidence.samples,
             settled=self._learner.coverage().settled if learned else 0,
             fit_error=profile.fit_error,
-            batch=batch,
+            batch=max(1, round(batch)),
             curve=tuple(curve),
             accept_low=point.p10 if point is not None else None,
             accept_median=point.p50 if point is not None else None,
@@ -312,29 +314,32 @@ def reference_view(profile: Profile | None) -> ReferenceView | None:
     )
 
 
-def factor_view(profile: Profile | None, now: Now, split: Split | None = None) -> FactorView | None:
+def factor_view(
+    profile: Profile | None, now: Now, split: Split | None = None, shared: tuple[float, float] | None = None
+) -> FactorView | None:
     """Measured over reference at this instant, split; None without a reference or without a reading.
 
     Args:
         profile: the model.
         now: the reading.
         split: how recent steps differ from the model, where enough contexts were seen to tell.
+        shared: batch and total context of the step, where several ranks step together; their number is part of the
+            factor `batch`.
     """
     if profile is None or not profile.references:
         return None
     if now.throughput is None or not now.batch or now.context_tokens is None:
         return None
-    load = Load(
-        batch=now.batch,
-        begin_context=now.context_tokens,
-        end_context=now.context_tokens,
-        accept_length=now.accept_length,
-    )
-    factors: Factors = factor_split(profile, profile.references[0], load, now.throughput, split=split)
+    batch, context = now.batch, now.context_tokens
+    if shared is not None and shared[0] >= 1:
+        batch, context = round(shared[0]), shared[1] / shared[0]
+    ranks = now.batch / batch
+    load = Load(batch=batch, begin_context=context, end_context=context, accept_length=now.accept_length)
+    factors: Factors = factor_split(profile, profile.references[0], load, now.throughput / ranks, split=split)
     return FactorView(
         accept_length=factors.accept_length,
         context=factors.context,
-        batch=factors.batch,
+        batch=None if factors.batch is None else factors.batch * ranks,
         idle=factors.idle,
         unexplained=factors.unexplained,
         unexplained_offset=factors.unexplained_offset,

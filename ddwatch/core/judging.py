@@ -31,9 +31,12 @@ class Judging:
         self._unsaved = False
         self._detectors = Detectors()
         self._used: Profile | None = None
+        self._profile: Profile | None = None
+        """The profile that spoke last; it is shown on while nothing runs."""
         self.newest = expecting.judge(())
         """The newest reading beside the model."""
         self._held = (started_at, self.newest)
+        self._several = False
         self.clean_ratio_at: float | None = None
         """Time of the newest clean reading that could be compared with the model."""
 
@@ -49,9 +52,12 @@ class Judging:
             judged = replace(judged, ratio=None)
         if judged.ratio is not None:
             self.clean_ratio_at = now
+        self._several = len(samples) > 1
         if samples:
             self._judgeable.see(now, judged.covered)
         self.newest = judged
+        if judged.profile is not None:
+            self._profile = judged.profile
         if samples and (judged.covered or not self._judgeable.state):
             self._held = (now, judged)
 
@@ -66,18 +72,19 @@ class Judging:
 
     def model(self, reading: Now) -> ModelView | None:
         """The model in force as it is shown."""
-        return self._expecting.model(reading, self.newest)
+        return self._expecting.model(reading, replace(self.newest, profile=self._profile))
 
     def reference(self) -> ReferenceView | None:
         """The remembered conditions of the model in force."""
-        return reference_view(self.newest.profile)
+        return reference_view(self._profile)
 
     def factors(self, now: float, reading: Now) -> FactorView | None:
         """Measured over reference, split; None for a contaminated reading."""
         if reading.flags:
             return None
         profile = self.newest.profile
-        return factor_view(profile, reading, self._expecting.split_at(now, profile))
+        several = self.newest.load if self._several else None
+        return factor_view(profile, reading, self._expecting.split_at(now, profile), several)
 
     def record(self, record: Record) -> None:
         """Shows the detectors a record; starts come through `interrupt`."""
@@ -132,6 +139,7 @@ class Judging:
         self._detectors.progress.every_step = server.decode_log_interval == 1
         if not self._expecting.identify(server):
             return
+        self._profile = None
         self._detectors.couple(self._expecting.coupled)
         if known.model is not None and _contradicts(known, self._expecting.identity):
             self._events.add(at, "arguments", "ok", "this is another setup now: it is judged by its own profile")

@@ -11,7 +11,7 @@ from ddwatch.core.monitor import Monitor
 from ddwatch.core.records import Record, ServerReady
 from ddwatch.core.snapshot import Now, Sample, ServerView, Snapshot
 from ddwatch.profiles.shelf import FOUNDING, built_in_text
-from tests.core.lines import decode, prefill, start
+from tests.core.lines import decode, last_of_request, prefill, start
 
 
 def founding() -> Profile:
@@ -149,6 +149,34 @@ def test_the_factors_multiply_to_measured_over_reference() -> None:
     assert factor_view(profile, Now()) is None
     assert factor_view(None, now) is None
     assert reference_view(None) is None
+
+
+def test_ranks_that_step_together_are_part_of_the_factor_batch() -> None:
+    profile = founding()
+    step = profile.step_time.seconds(2, 6000)
+    now = Now(batch=6, context_tokens=3000.0, total_context_tokens=18_000, throughput=6 * 2.9 / step, accept_length=2.9)
+    factors = factor_view(profile, now, None, (2.0, 6000.0))
+    assert factors is not None
+    assert factors.unexplained == pytest.approx(1.0, abs=0.02)
+    product = 1.0
+    for value in (factors.accept_length, factors.context, factors.batch, factors.unexplained):
+        assert value is not None
+        product *= value
+    assert now.throughput is not None
+    assert product == pytest.approx(now.throughput / profile.references[0].tokens_per_second)
+
+
+def test_the_model_is_shown_on_while_nothing_runs() -> None:
+    monitor = Monitor(started_at=0.0, expecting=Expecting(given=founding()))
+    for record in steady(0.065):
+        monitor.accept(record)
+    assert monitor.at(15.0).model is not None
+    monitor.accept(last_of_request(15.2))
+    idle = monitor.at(30.0)
+    assert idle.verdict.name == "idle"
+    assert idle.model is not None
+    assert idle.reference is not None
+    assert idle.expected is None
 
 
 def test_live_steps_tell_a_fixed_offset_from_a_slope() -> None:

@@ -19,4 +19,4 @@ def judge(situation: Situation) -> Verdict | None:
         sentence = "as expected so far; the newest sample is mixed and not compared"
     else:
         sentence = f"the step takes what this batch and context should cost (ratio {ratio:.2f})"
-    return Verdict(name="as-expected", severity="ok", since=situation.started_at, sentence=sentence, evidence=evidence)
+    return Verdict(name="as-expected", severity="ok", since=situation.at, sentence=sentence, evidence=evidence)
