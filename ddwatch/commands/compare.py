@@ -34,6 +34,10 @@ DAY_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
+    parser.epilog = (
+        "exit codes: 0 no change beyond noise, 1 only the accept length fell, 2 each step takes longer, "
+        "3 it cannot be compared"
+    )
     parser.add_argument("log", metavar="LOG|RECORDING", help="a log (also .gz, .zst, -), a recording or its folder")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--restart", type=int, metavar="N", help="the N-th restart (default: the last; -1 is the last)")
