@@ -18,9 +18,9 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ddwatch.core.hardware import HostProcess, HostReading, HostRole
-from ddwatch.core.records import SourceUp
+from ddwatch.core.records import SourceFault, SourceUp
 
-Reading = HostReading | SourceUp
+Reading = HostReading | SourceFault | SourceUp
 
 PAUSE_SECONDS = 5.0
 SCAN_SECONDS = 30.0
@@ -110,6 +110,8 @@ class HostEndpoint:
         self._cpu: tuple[float, float, float] | None = None
         self._swap: tuple[float, float] | None = None
         self._up = False
+        self._told: str | None = None
+        """The fault that holds and has been told."""
         self.pause_seconds = pause_seconds
 
     async def poll(self, now: float) -> list[Reading]:
@@ -126,12 +128,16 @@ class HostEndpoint:
             self._scanned_at = at
             self._scan()
             self._settings = self._read_settings()
+        try:
+            cpu, steal = self._cpu_shares()
+            memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        except (OSError, psutil.Error) as error:
+            return self._fault(now, error)
         found: list[Reading] = []
         if not self._up:
             self._up = True
+            self._told = None
             found.append(SourceUp(at=now, source=self.name))
-        cpu, steal = self._cpu_shares()
-        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
         found.append(
             replace(
                 self._settings,
@@ -150,6 +156,15 @@ class HostEndpoint:
             )
         )
         return found
+
+    def _fault(self, now: float, error: Exception) -> list[Reading]:
+        """The kernel does not answer at all (no free descriptor, /proc not mounted): told once, not guessed."""
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        told, self._told = self._told, reason
+        self._up = False
+        if told == reason:
+            return []
+        return [SourceFault(at=now, source=self.name, reason=f"the host cannot be read: {reason.lower()}")]
 
     def _cpu_shares(self) -> tuple[float | None, float | None]:
         """Shares of all cores that were busy and stolen since the last reading."""
