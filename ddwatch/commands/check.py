@@ -125,7 +125,7 @@ def setup_of(starts: Any, url: str, facts: "Facts", profile: "Profile | None") -
     from ddwatch.probes.setup import Start, against_profile, against_start
 
     what = f"{facts.arguments.get('model_path')}, SGLang {facts.version or '–'}"
-    findings = [Finding(name="server", status="pass", detail=what), *against_profile(profile, facts)]
+    findings = [Finding(name="server", status="pass", detail=what), *against_profile(profile, facts, url)]
     findings.append(against_start(starts.recall(url), facts))
     at = datetime.fromtimestamp(time.time(), timezone.utc).isoformat(timespec="seconds")
     start = Start(url=url, at=at, version=facts.version, arguments=facts.arguments, withheld=facts.withheld)
@@ -248,9 +248,10 @@ def write_text(url: str, findings: "Sequence[Finding]", conclusion: "Conclusion"
     lines = [f"{sign} {conclusion.verdict.replace('-', ' ')} · {shown(conclusion.sentence)}", f"  {url}", ""]
     for one in findings:
         facts = [part for part in (one.measured, f"expected {one.expected}" if one.expected else None) if part]
-        first, rest = (facts[0], [*facts[1:], one.detail]) if facts else (one.detail, [])
-        lines.append(f"  {SIGNS[one.status]} {one.name:<{width}}  {shown(first)}")
-        lines += [f"    {'':<{width}}  {shown(part)}" for part in wrapped(" · ".join(rest), 74 - width)]
+        told = [facts[0], *wrapped(" · ".join([*facts[1:], one.detail]), 74 - width)] if facts else []
+        told = told or wrapped(one.detail, 74 - width)
+        lines.append(f"  {SIGNS[one.status]} {one.name:<{width}}  {shown(told[0])}")
+        lines += [f"    {'':<{width}}  {shown(part)}" for part in told[1:]]
         if one.fix is not None and one.status != "pass":
             lines += [f"    {'':<{width}}  {part}" for part in wrapped(f"→ {shown(one.fix)}", 74 - width)]
     sys.stdout.write(readable("\n".join(lines) + "\n", sys.stdout.encoding))

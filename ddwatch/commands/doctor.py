@@ -59,7 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
         sights.append(sight)
     seen, snapshot = sidecar_sights(sidecar, arguments.token_file)
     sights += seen
-    sights += [host.journal(), host.containers(), host.gpus(), host.kernel_log(), profile_sight(facts), state_sight()]
+    sights += [
+        host.journal(),
+        host.containers(),
+        host.gpus(),
+        host.kernel_log(),
+        profile_sight(facts, url),
+        state_sight(),
+    ]
     narrator.clear()
     code = code_of(sights)
     document = report(sights, code)
@@ -100,12 +107,12 @@ def sidecar_sights(url: str, token_file: str | None) -> "tuple[list[Sight], Snap
     return found, snapshot
 
 
-def profile_sight(facts: "Facts | None") -> "Sight":
+def profile_sight(facts: "Facts | None", url: str) -> "Sight":
     """Whether there is something to judge by."""
     from ddwatch.commands.check import fitting
     from ddwatch.probes.surroundings import Sight
 
-    command = "ddwatch calibrate URL -o FILE"
+    command = f"ddwatch calibrate {url} -o FILE"
     if facts is None:
         detail = "which profile holds is known once the server answers"
         return Sight(name="profile", state="partly", source="profiles", detail=detail)

@@ -123,15 +123,16 @@ def against_start(before: Start | None, facts: Facts) -> Finding:
     return Finding(name="arguments", status="pass", detail=f"since the check of {before.at}: {_listed(found)}")
 
 
-def against_profile(profile: Profile | None, facts: Facts) -> list[Finding]:
-    """Identity and judged setup."""
+def against_profile(profile: Profile | None, facts: Facts, url: str) -> list[Finding]:
+    """Identity and judged setup; `url` is for the command that makes a profile."""
+    make = f"ddwatch calibrate {url} -o FILE makes one"
     if profile is None:
         return [
             Finding(
                 name="profile",
                 status="unknown",
                 detail="no profile is about this service",
-                fix="ddwatch calibrate URL -o FILE makes one, then ddwatch check --profile FILE",
+                fix=f"{make}, then ddwatch check --profile FILE",
                 verdict="learning",
             )
         ]
@@ -143,7 +144,7 @@ def against_profile(profile: Profile | None, facts: Facts) -> list[Finding]:
                 status="unknown",
                 expected=profile.name,
                 detail=f"{profile.name} is about another service: {_listed(other)}",
-                fix="ddwatch calibrate URL -o FILE makes a profile of this one",
+                fix=make,
                 verdict="learning",
             )
         ]
