@@ -26,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("--url", metavar="URL", help=f"a sidecar to attach to ({DEFAULT_URL} if one answers there)")
     parser.add_argument("--log", metavar="PATH|-", help="an SGLang log to follow with a sidecar of its own; - is stdin")
+    parser.add_argument("--sglang-url", metavar="URL", help="SGLang itself, asked for its load: the better witness")
+    parser.add_argument("--sglang-key-file", metavar="FILE", help="SGLang's own key (else DDWATCH_SGLANG_KEY)")
+    parser.add_argument("--profile", metavar="NAME|FILE", help="judge by this profile; without one ddwatch learns")
     parser.add_argument("--token-file", metavar="FILE", help="the sidecar's token (else DDWATCH_TOKEN)")
     parser.add_argument("--once", action="store_true", help="print one plain reading, exit with the verdict's code")
     parser.add_argument("--json", action="store_true", help="with --once: print the snapshot document")
@@ -38,12 +41,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Shows the screen, or prints one reading."""
     if arguments.json and not arguments.once:
         raise CommandFailed("ddwatch: --json needs --once", Exit.USAGE)
-    if arguments.log is not None and arguments.url is not None:
-        raise CommandFailed("ddwatch: --url and --log exclude each other", Exit.USAGE)
+    own = arguments.log is not None or arguments.sglang_url is not None
+    if own and arguments.url is not None:
+        raise CommandFailed("ddwatch: --url is a sidecar that runs; --log and --sglang-url start one", Exit.USAGE)
+    if not own and (arguments.profile is not None or arguments.sglang_key_file is not None):
+        raise CommandFailed("ddwatch: --profile and --sglang-key-file need --log or --sglang-url", Exit.USAGE)
+    if own and arguments.token_file is not None:
+        raise CommandFailed("ddwatch: --token-file is for a sidecar that runs (--url)", Exit.USAGE)
     if not arguments.once:
         need_terminal()
     with ExitStack() as stack:
-        if arguments.log is None:
+        if not own:
             token = token_of(arguments.token_file)
             url = arguments.url or local_sidecar(token)
             return once_of(arguments, url, token) if arguments.once else screen(arguments, live_feed(url, token))
@@ -102,14 +110,17 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
 
     from ddwatch.commands.sidecar_child import sidecar_for
 
+    more = handed_on(arguments)
+    if arguments.log is None:
+        with ending_on_signals(), sidecar_for(None, subprocess.DEVNULL, more) as child:
+            yield child
+        return
     if arguments.log != "-":
         path = Path(arguments.log)
         if path.is_dir():
             raise CommandFailed(f"ddwatch: {arguments.log} is a directory, not a log")
         if arguments.once:
             need_log(path, arguments.log)
-        # One reading leaves nothing behind.
-        more = ("--no-record",) if arguments.once else ()
         with ending_on_signals(), sidecar_for(str(path.absolute()), subprocess.DEVNULL, more) as child:
             yield child
         return
@@ -119,13 +130,24 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
     try:
         if not arguments.once:
             keys_from_terminal()
-        with ending_on_signals(), sidecar_for("-", piped) as child:
+        with ending_on_signals(), sidecar_for("-", piped, more) as child:
             os.close(piped)
             piped = -1
             yield child
     finally:
         if piped >= 0:
             os.close(piped)
+
+
+def handed_on(arguments: argparse.Namespace) -> list[str]:
+    """Words of this command line that are the sidecar's."""
+    # One reading leaves nothing behind.
+    words = ["--no-record"] if arguments.once else []
+    for name in ("sglang_url", "sglang_key_file", "profile"):
+        value = getattr(arguments, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", value]
+    return words
 
 
 def need_log(path: Path, name: str) -> None:

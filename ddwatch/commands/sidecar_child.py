@@ -16,6 +16,8 @@ from ddwatch.core.exits import CommandFailed
 
 START_SECONDS = 30.0
 """How long it may take to say where it listens."""
+HANDED_ON = ("DDWATCH_SGLANG_KEY", "DDWATCH_NVML")
+"""Settings of the environment that hold for a sidecar of one's own as well."""
 END_SECONDS = 3.0
 """How long it may take to end before it is killed."""
 
@@ -76,9 +78,9 @@ class SidecarChild:
 
 @contextmanager
 def sidecar_for(
-    log: str, stdin: int | IO[bytes] = subprocess.DEVNULL, more: Sequence[str] = ()
+    log: str | None, stdin: int | IO[bytes] = subprocess.DEVNULL, more: Sequence[str] = ()
 ) -> Iterator[SidecarChild]:
-    """A sidecar that follows `log` (`-`: what `stdin` delivers); gone at the end in every way of leaving.
+    """A sidecar that follows `log` (`-`: what `stdin` delivers; None: no log); gone at the end however one leaves.
 
     `more` are further words of its command line.
 
@@ -89,9 +91,12 @@ def sidecar_for(
         # A sidecar of one's own is the same for everybody: an empty settings file keeps the machine's out of it.
         settings, complaints = folder / "sidecar.toml", folder / "complaints"
         settings.touch()
-        words = [sys.executable, "-m", "ddwatch_sidecar.cli", "--log", log, "--listen", "127.0.0.1:0", "--announce"]
+        words = [sys.executable, "-m", "ddwatch_sidecar.cli", "--listen", "127.0.0.1:0", "--announce"]
+        words += [] if log is None else ["--log", log]
         words += ["--until-pid", str(os.getpid()), "--config", str(settings), *more]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("DDWATCH_")}
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith("DDWATCH_") or key in HANDED_ON
+        }
         with complaints.open("wb") as errors:
             try:
                 process = subprocess.Popen(

@@ -51,6 +51,7 @@ from ddwatch.core.source_book import SourceBook
 from ddwatch.core.tallies import Count, Tallies
 
 DISAGREEMENT_SECONDS = 600.0
+MISSING = "forward passes are missing between two decode lines: the log lost lines"
 DRAIN_SAMPLES = 4096
 """Samples that wait for whoever drains them; older ones are gone."""
 LOG = "log"
@@ -112,7 +113,7 @@ class Monitor:
         self._judging.record(record)
         match record:
             case DecodeBatch():
-                self._decode(record)
+                self._decode(record, source)
             case PrefillBatch():
                 self._prefill(record)
             case Unread():
@@ -278,13 +279,15 @@ class Monitor:
         self._traffic_at = at
         self._lifecycle.traffic()
 
-    def _decode(self, record: DecodeBatch) -> None:
+    def _decode(self, record: DecodeBatch, source: str) -> None:
         self._close_second(record.at)
         self._batch_line(record.at)
         self._decode_at = record.at
         sample = self._positions.see(record)
         if sample is None:
             return
+        if self._positions.lines_missing:
+            self._sources.gap(Gap(at=record.at, source=source, reason="lost", detail=MISSING))
         self._fresh.append(sample)
         key = (sample.engine, sample.dp_rank)
         rank = self._ranks.of(key)

@@ -103,6 +103,8 @@ class Positions:
 
     def __init__(self) -> None:
         self._engines: dict[str | None, _Engine] = {}
+        self.lines_missing = False
+        """Whether forward-pass counters say that lines are missing before the newest decode line."""
 
     def see(self, record: Record | LogRecord) -> Sample | None:
         """Takes the next record; returns a sample for a decode line that speaks for itself, else None."""
@@ -193,7 +195,8 @@ class Positions:
         flags: list[Flag] = []
         if not window.seen:
             flags.append("first")
-        missing = window.gapped or self._lines_missing(record, engine, window)
+        self.lines_missing = window.seen and self._lines_missing(record, engine, window)
+        missing = window.gapped or self.lines_missing
         if window.idled or (window.seen and not missing and self._silent(record, engine, window)):
             flags.append("idle")
         if window.prefills:

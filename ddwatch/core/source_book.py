@@ -16,6 +16,8 @@ HEADS_KEPT = 4096
 BESIDE = frozenset({"recording", "webhook", "notify command", "nvml", "host", "kernel log"})
 """What ddwatch itself keeps and sends, and the machine: told among the sources, and no witness of the service."""
 UNREAD_EVENT_SECONDS = 300.0
+COPIES_SECONDS = 3.0
+"""Equal losses within this time are one."""
 
 
 class SourceBook:
@@ -86,7 +88,8 @@ class SourceBook:
         self._count.gaps[record.source] = self._count.gaps.get(record.source, 0) + 1
         known = self._of(record.source)
         self._views[record.source] = replace(known, gaps=known.gaps + 1)
-        self._events.add(record.at, "gap", "notice", record.detail)
+        # All ranks lose the same lines at once.
+        self._events.incident(f"gap {record.detail}", record.at, "gap", "notice", record.detail, within=COPIES_SECONDS)
 
     def rotation(self, record: Rotation) -> None:
         """A file was rotated without loss."""

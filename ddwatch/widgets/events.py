@@ -32,7 +32,8 @@ def event_rows(
     sign, role = SIGNS[event.severity]
     time = f"{datetime.fromtimestamp(event.at, zone):%Y-%m-%d %H:%M:%S}" if date else when(event.at, today, zone)
     head: Row = ((f" {time}", "label"), (f" {sign} ", role), (f"{event.kind:<11}", "text"), (" ", "text"))
-    text = clean(event.text) + (f" ×{event.count}" if event.count > 1 else "")
+    # The kind stands beside it already.
+    text = clean(event.text).removeprefix(f"{event.kind}: ") + (f" ×{event.count}" if event.count > 1 else "")
     look: Role = "strong" if event.severity == "page" else "text"
     across = width_of(head)
     lines = wrapped(text, max(8, width - across - 1), most) or [""]

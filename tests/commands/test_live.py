@@ -125,7 +125,12 @@ def test_bad_input_is_one_sentence_each(tmp_path: Path) -> None:
     assert "cannot read the token file" in complaint(ddwatch("--once", "--token-file", str(tmp_path)), 66)
     assert "holds no token" in complaint(ddwatch("--once", "--token-file", str(empty)), 66)
     assert "--json needs --once" in complaint(ddwatch("--json"), 64)
-    assert "exclude each other" in complaint(ddwatch("--once", "--log", "x", "--url", "y"), 64)
+    assert "start one" in complaint(ddwatch("--once", "--log", "x", "--url", "y"), 64)
+    assert "need --log" in complaint(ddwatch("--once", "--profile", "x"), 64)
+    assert "is for a sidecar that runs" in complaint(ddwatch("--once", "--log", "x", "--token-file", "y"), 64)
+    assert "no profile and no file" in complaint(
+        ddwatch("--once", "--sglang-url", "http://127.0.0.1:9", "--profile", "x"), 66
+    )
     assert "needs a terminal" in complaint(ddwatch("--log", str(empty)), 64)
     assert "invalid choice: 7" in complaint(ddwatch("--window", "7"), 64)
 

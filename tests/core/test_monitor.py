@@ -291,6 +291,14 @@ def test_a_gap_is_counted_drawn_and_told() -> None:
     assert monitor.history().points[-1].contaminated
 
 
+def test_missing_forward_passes_are_a_gap_on_the_timeline_and_a_counter() -> None:
+    monitor = watched(*(decode(float(i), iteration=40 * (i + 1), tokens=1000 + i) for i in range(5)))
+    monitor.accept(decode(5.0, iteration=484, tokens=1400))
+    assert monitor.tallies().gaps == {"log": 1}
+    assert [event.kind for event in monitor.history().events] == ["gap"]
+    assert monitor.at(5.5).sources[0].gaps == 1
+
+
 def test_a_lost_source_blinds_with_its_sentence_and_comes_back() -> None:
     monitor = watched(*steady(), LinesSeen(at=10.0, source="x.log", lines=10))
     monitor.accept(SourceFault(at=11.0, source="x.log", reason="x.log is gone"))
