@@ -55,6 +55,10 @@ def parser() -> Parser:
     add("--no-record", dest="record", action="store_const", const="off", help="the same as --record off")
     add("--record-size", metavar="MIB", help="size limit of the recording (512)")
     add("--record-days", metavar="DAYS", help="age limit of the recording (30); single samples are kept for a day")
+    add("--webhook-file", metavar="FILE", help="the secret address that incidents are posted to (else DDWATCH_WEBHOOK)")
+    add("--notify-command", action="append", metavar="WORD", help="a command run for each incident; once for each word")
+    add("--notify-severity", choices=("notice", "page"), help="the least severity that is told (notice)")
+    add("--quiet-hours", metavar="HH:MM-HH:MM", help="hours in which only pages are told")
     add("--config", metavar="FILE", help="settings in TOML (else DDWATCH_CONFIG, else the user's ddwatch/sidecar.toml)")
     add("--simulated", action="store_true", default=None, help="say SIMULATED everywhere: the service is not real")
     add("--time-scale", metavar="N", help="let time run N times as fast (for a simulated service)")
@@ -73,6 +77,7 @@ def planned(words: Sequence[str], environment: dict[str, str]) -> "Plan | None":
     arguments = parser().parse_args(list(words))
     # Imported after the arguments are known to be right: --help must not wait for a web server.
     from ddwatch_sidecar import config, run
+    from ddwatch_sidecar.telling import Telling
 
     flags: dict[str, Any] = {key: value for key, value in vars(arguments).items() if key not in NOT_SETTINGS}
     settings = config.settle(flags, environment, arguments.config)
@@ -83,7 +88,9 @@ def planned(words: Sequence[str], environment: dict[str, str]) -> "Plan | None":
         raise CommandFailed("--until-pid must be the id of a process", Exit.USAGE)
     token = config.read_token(settings, environment, narrate)
     key = config.read_sglang_key(settings, environment, narrate)
-    return run.plan(settings, token, key, until_pid=arguments.until_pid, announce=arguments.announce)
+    webhook = config.read_webhook(settings, environment, narrate)
+    telling = Telling(webhook, environment)
+    return run.plan(settings, token, key, telling=telling, until_pid=arguments.until_pid, announce=arguments.announce)
 
 
 def run(words: Sequence[str], environment: dict[str, str]) -> int:

@@ -15,7 +15,9 @@ from msgspec import Struct
 from platformdirs import user_config_path
 
 from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch_sidecar.exports.address import Address, address_of
 from ddwatch_sidecar.exports.listen import HIGHEST_PORT
+from ddwatch_sidecar.exports.quiet import quiet_hours
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -75,6 +77,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Size limit of the recording, MiB."""
     record_days: float = DEFAULT_RECORD_DAYS
     """Age limit of the recording, days."""
+    webhook_file: str | None = None
+    """File with the secret address that incidents are posted to, and a token in its second line if any."""
+    notify_command: tuple[str, ...] = ()
+    """Words of the command that is run for each incident, without a shell."""
+    notify_severity: str = "notice"
+    """The least severity that is told: `notice` or `page`."""
+    quiet_hours: str | None = None
+    """Hours of this host's day in which only pages are told, like 22:00-07:00."""
     time_scale: float = 1.0
     simulated: bool = False
 
@@ -150,6 +160,18 @@ def _zone(value: Any) -> str:
     return name
 
 
+def _severity(value: Any) -> str:
+    if value in ("notice", "page"):
+        return str(value)
+    raise ValueError("must be notice or page")
+
+
+def _quiet(value: Any) -> str:
+    words = _text(value)
+    quiet_hours(words)
+    return words
+
+
 READINGS: dict[str, Reading] = {
     "log": _texts,
     "listen": _text,
@@ -171,6 +193,10 @@ READINGS: dict[str, Reading] = {
         LEAST_RECORD_MIB, LARGEST_CATCH_UP_MIB, f"must be a number of MiB from {LEAST_RECORD_MIB:.0f} up"
     ),
     "record_days": _number(0.01, LARGEST_RECORD_DAYS, "must be a number of days above 0"),
+    "webhook_file": _text,
+    "notify_command": _texts,
+    "notify_severity": _severity,
+    "quiet_hours": _quiet,
     "simulated": _flag,
 }
 """One entry per setting; the key is its name in the file, the flag and the environment differ in dashes and case."""
@@ -265,6 +291,21 @@ def read_token(settings: Settings, environment: Mapping[str, str], tell: Callabl
         origin = settings.token_file or "DDWATCH_TOKEN"
         tell(f"the token in {origin} is short; use {SHORT_TOKEN} characters or more")
     return token
+
+
+def read_webhook(settings: Settings, environment: Mapping[str, str], tell: Callable[[str], None]) -> Address | None:
+    """The address from --webhook-file, else from DDWATCH_WEBHOOK, else None; raises CommandFailed without it."""
+    if settings.webhook_file is not None:
+        words = _secret_of_file("webhook", Path(settings.webhook_file), tell)
+        origin = settings.webhook_file
+    elif environment.get("DDWATCH_WEBHOOK"):
+        words, origin = environment["DDWATCH_WEBHOOK"], "DDWATCH_WEBHOOK"
+    else:
+        return None
+    try:
+        return address_of(words)
+    except ValueError as error:
+        raise CommandFailed(f"the webhook in {origin} {error}", Exit.INPUT) from None
 
 
 def _secret(

@@ -38,6 +38,8 @@ from ddwatch_sidecar.service import Service, Stream
 from ddwatch_sidecar.sources.contract import Source
 from ddwatch_sidecar.sources.log_file import LogFile
 from ddwatch_sidecar.sources.standard_input import StandardInput
+from ddwatch_sidecar.telling import CLOSING_SECONDS as TELLING_SECONDS
+from ddwatch_sidecar.telling import Telling, tell
 
 ANNOUNCE_SCHEMA = "ddwatch.sidecar/1"
 MIB = 1024 * 1024
@@ -121,6 +123,7 @@ class Plan:
         sglang_key: str | None,
         expecting: Expecting,
         keeper: Keeper | None,
+        telling: Telling,
         recording: Callable[[float], RecordingFile] | None,
         parent: psutil.Process | None,
         announce: bool,
@@ -132,6 +135,7 @@ class Plan:
         self._sglang_key = sglang_key
         self._expecting = expecting
         self._keeper = keeper
+        self._telling = telling
         self._recording = recording
         self._parent = parent
         self._announce = announce
@@ -165,6 +169,9 @@ class Plan:
         self._say(url)
         watching = [asyncio.create_task(server.failed())]
         keeping = [asyncio.create_task(keep(monitor, self._keeper, service.stopping))] if self._keeper else []
+        notifier = self._telling.notifier(self._settings, monitor, clock.now)
+        if notifier is not None:
+            keeping.append(asyncio.create_task(tell(notifier, supply, service.stopping)))
         watching += keeping
         if self._parent is not None:
             watching.append(asyncio.create_task(_gone(self._parent, service.stop)))
@@ -176,7 +183,7 @@ class Plan:
                 for task in done:
                     task.result()
             if keeping:
-                await asyncio.wait(keeping, timeout=SAVING_SECONDS)
+                await asyncio.wait(keeping, timeout=max(SAVING_SECONDS, TELLING_SECONDS))
         finally:
             for task in (running, *watching):
                 task.cancel()
@@ -279,7 +286,13 @@ def _recording(settings: Settings, port: int) -> Callable[[float], RecordingFile
 
 
 def plan(
-    settings: Settings, token: str | None, sglang_key: str | None, *, until_pid: int | None, announce: bool
+    settings: Settings,
+    token: str | None,
+    sglang_key: str | None,
+    *,
+    telling: Telling,
+    until_pid: int | None,
+    announce: bool,
 ) -> Plan:
     """Looks at everything that can be refused and opens the socket; raises CommandFailed with one sentence."""
     found = sources(settings)
@@ -317,6 +330,7 @@ def plan(
         sglang_key=sglang_key,
         expecting=model_side,
         keeper=keeper,
+        telling=telling,
         recording=_recording(settings, address.port),
         parent=parent,
         announce=announce,
