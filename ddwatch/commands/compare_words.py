@@ -16,6 +16,8 @@ from ddwatch.core.wire import iso
 SCHEMA = "ddwatch.compare/1"
 CHANGES_SHOWN = 12
 CELLS_SHOWN = 8
+LONGEST_CHANGE = 76
+"""Letters of a change that are shown; the JSON document has all of them."""
 ABSENT = "–"
 
 
@@ -60,7 +62,7 @@ def _changes(pair: Pair) -> list[str]:
     if not pair.changes:
         return ["  same arguments"]
     more = len(pair.changes) - CHANGES_SHOWN
-    return [f"  {words}" for words in pair.changes[:CHANGES_SHOWN]] + ([f"  and {more} more"] if more > 0 else [])
+    return [f"  {words[:LONGEST_CHANGE]}" for words in pair.changes[:CHANGES_SHOWN]] + ([f"  and {more} more"] if more > 0 else [])
 
 
 def _table(found: Comparison) -> list[str]:
@@ -91,6 +93,7 @@ def _table(found: Comparison) -> list[str]:
     if found.shares is not None:
         # Factors that would be shown as 1 say nothing.
         told = [f"{name} {factor(value)}" for name, value in factors(found.shares) if abs(value - 1.0) >= 0.005]
+        told = [words.replace("accept length", "accept") for words in told]
         lines.append(f"  tokens/s {factor(found.shares.ratio)}" + (f" = {' · '.join(told)}" if told else ""))
     return lines
 
