@@ -69,6 +69,8 @@ class Lifecycle:
         self._seen_before = False
         self._crash: Crash | None = None
         self._gpus: tuple[str, ...] = ()
+        self._version: tuple[float, str] | None = None
+        """Version by the server's own port, and when it was told."""
         self.retracted_at: float | None = None
         """Newest KV retraction."""
         self.changed_arguments: str | None = None
@@ -134,7 +136,9 @@ class Lifecycle:
             if any(known.arguments[name] != record.arguments[name] for name in both):
                 self._started(start)
                 self.view = replace(self.view, state="ready")
-        self.view = replace(self.view, version=record.version or self.view.version)
+        if record.version is not None:
+            self._version = (record.at, record.version)
+            self.view = replace(self.view, version=record.version)
 
     def gpus(self, names: tuple[str, ...]) -> None:
         """Takes the names of this host's GPUs."""
@@ -197,6 +201,9 @@ class Lifecycle:
         self._seen_before = True
         if self._gpus:
             self.gpus(self._gpus)
+        if self._version is not None and self._version[0] >= at:
+            # The port was asked before the log's past was read to this start.
+            self.view = replace(self.view, version=self._version[1])
 
     def _loading(self, record: LoadProgress) -> None:
         view = self.view

@@ -113,6 +113,13 @@ def test_the_port_fills_in_what_the_log_did_not_say() -> None:
     assert monitor.at(2.0).server.restarts == 0
 
 
+def test_a_version_told_before_the_past_is_read_is_kept() -> None:
+    monitor = watched(ServerInfo(at=100.0, source="loads", version="0.5.23"), start(40.0, tp_size=8))
+    assert monitor.at(101.0).server.version == "0.5.23"
+    monitor.accept(start(200.0, tp_size=8))
+    assert monitor.at(201.0).server.version is None
+
+
 def test_changed_arguments_at_the_port_are_a_restart_that_the_log_did_not_show() -> None:
     monitor = watched(
         GpuNames(at=0.0, names=("A",)), start(0.0, tp_size=8, port=1), ServerReady(at=1.0), decode(2.0), decode(3.0)
