@@ -243,6 +243,10 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
         "record_size": 512.0,
         "record_days": 30.0,
         "time_scale": 1.0,
+        "webhook_file": None,
+        "notify_command": [],
+        "notify_severity": "notice",
+        "quiet_hours": None,
         "simulated": False,
     }
 
