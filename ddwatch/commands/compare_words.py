@@ -62,7 +62,9 @@ def _changes(pair: Pair) -> list[str]:
     if not pair.changes:
         return ["  same arguments"]
     more = len(pair.changes) - CHANGES_SHOWN
-    return [f"  {words[:LONGEST_CHANGE]}" for words in pair.changes[:CHANGES_SHOWN]] + ([f"  and {more} more"] if more > 0 else [])
+    return [f"  {words[:LONGEST_CHANGE]}" for words in pair.changes[:CHANGES_SHOWN]] + (
+        [f"  and {more} more"] if more > 0 else []
+    )
 
 
 def _table(found: Comparison) -> list[str]:
