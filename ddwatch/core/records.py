@@ -305,6 +305,8 @@ class SourceFault(Struct, frozen=True, kw_only=True):
     """One clear sentence: what is wrong and what would help."""
     waiting: bool = False
     """True when the source has simply not appeared yet."""
+    gone: bool = False
+    """True when its port refuses: no process listens there any more."""
 
 
 class SourceUp(Struct, frozen=True, kw_only=True):

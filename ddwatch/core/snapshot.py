@@ -235,6 +235,8 @@ class SourceView(Struct, frozen=True, kw_only=True):
     last_at: float | None = None
     """When it last delivered anything."""
     detail: str = ""
+    gone: bool = False
+    """Whether its port refuses, which only a process that is gone explains."""
     lines: int = 0
     unread: int = 0
     rotations: int = 0

@@ -102,9 +102,9 @@ class SourceBook:
         """A source cannot deliver; True when it has just been lost and no other delivers."""
         known = self._of(record.source)
         state = "waiting" if record.waiting and known.state == "waiting" else "lost"
-        if (known.state, known.detail) == (state, record.reason):
+        if (known.state, known.detail, known.gone) == (state, record.reason, record.gone):
             return False
-        self._views[record.source] = replace(known, state=state, detail=record.reason)
+        self._views[record.source] = replace(known, state=state, detail=record.reason, gone=record.gone)
         if state == "lost":
             self._events.add(record.at, "source", "notice", f"{record.source}: {record.reason}")
         return state == "lost" and known.witness and not self.any_up()
@@ -112,7 +112,7 @@ class SourceBook:
     def up(self, record: SourceUp) -> None:
         """A source delivers (again)."""
         known = self._of(record.source)
-        self._views[record.source] = replace(known, state="up", detail=record.detail, last_at=record.at)
+        self._views[record.source] = replace(known, state="up", detail=record.detail, gone=False, last_at=record.at)
         if known.state == "lost":
             self._events.add(record.at, "source", "ok", f"{record.source} is back")
 
@@ -127,4 +127,4 @@ class SourceBook:
 
     def answered(self, source: str, at: float) -> None:
         """A source that has no lines answered."""
-        self._views[source] = replace(self._of(source), state="up", last_at=at)
+        self._views[source] = replace(self._of(source), state="up", gone=False, last_at=at)

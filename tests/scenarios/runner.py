@@ -10,7 +10,7 @@ import msgspec
 from ddwatch.core.grammar import LogReader
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.positions import Positions
-from ddwatch.core.records import DecodeBatch, Gap, GapReason, LinesSeen, Loads, RankLoad
+from ddwatch.core.records import DecodeBatch, Gap, GapReason, LinesSeen, Loads, RankLoad, SourceFault
 from ddwatch.core.snapshot import Event, EventKind, Flag, Sample, VerdictName
 from ddwatch.demo.scenarios import generate
 
@@ -35,6 +35,8 @@ class Piece(Strict, frozen=True):
     tokens: int = 1000
     grow: int = 5
     gap: GapReason | None = None
+    refused: bool = False
+    """SGLang's port refuses."""
     running: int | None = None
     """SGLang's port says that so many requests run, and its moments stand still."""
     demo: str | None = None
@@ -91,7 +93,7 @@ def read_story(path: Path) -> Story:
     return msgspec.toml.decode(path.read_bytes(), type=Story)
 
 
-def spoken(piece: Piece, start: float) -> Iterator[tuple[float, str | Gap | Loads]]:
+def spoken(piece: Piece, start: float) -> Iterator[tuple[float, str | Gap | Loads | SourceFault]]:
     """What a piece adds to the log, each with its time."""
     at, number = start + piece.at, 0
     until = at if piece.until is None else start + piece.until
@@ -105,6 +107,8 @@ def spoken(piece: Piece, start: float) -> Iterator[tuple[float, str | Gap | Load
         while (moment := at + number * piece.every) <= until + 1e-6:
             if piece.gap is not None:
                 yield moment, Gap(at=moment, source="log", reason=piece.gap, detail=f"lines {piece.gap}")
+            if piece.refused:
+                yield moment, SourceFault(at=moment, source="loads", reason="nothing answers", gone=True)
             if piece.running is not None:
                 load = RankLoad(dp_rank=0, running=piece.running, used_tokens=5000, moments=(9, 9, 9, 9, 9, 9))
                 yield moment, Loads(at=moment, source="loads", ranks=(load,))
@@ -134,8 +138,8 @@ class Played:
             self._ask(second)
         self.events: list[Event] = [e for e in self._monitor.history().events if e.kind != "verdict"]
 
-    def _take(self, at: float, item: str | Gap | Loads) -> None:
-        records = [item] if isinstance(item, (Gap, Loads)) else self._reader.read(item.encode(), at, None)
+    def _take(self, at: float, item: str | Gap | Loads | SourceFault) -> None:
+        records = [item] if isinstance(item, (Gap, Loads, SourceFault)) else self._reader.read(item.encode(), at, None)
         for record in records:
             sample = self._positions.see(record)
             self.samples += [sample] if isinstance(record, DecodeBatch) and sample is not None else []

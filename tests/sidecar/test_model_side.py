@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,19 @@ def test_wrong_settings_are_one_sentence(words: tuple[str, ...], code: int, said
     assert result.returncode == code
     assert said in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_port_that_closes_beside_a_silent_log_pages(tmp_path: Path) -> None:
+    port = SglangPort()
+    port.used_tokens = 3000
+    port.run(30, 0.065)
+    with ExitStack() as serving:
+        serving.enter_context(sglang_port(port))
+        with running("--sglang-url", port.url, "--no-record") as sidecar:
+            until(lambda: seen(sidecar).server.version is not None)
+            serving.close()
+            closed = time.monotonic()
+            until(lambda: seen(sidecar).verdict.name == "down")
+            assert time.monotonic() - closed < 8
+            assert seen(sidecar).verdict.severity == "page"
+            assert sidecar.end() == 0

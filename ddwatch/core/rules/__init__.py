@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ddwatch.core.rules import (
     as_expected,
     blind,
+    down,
     high_accept,
     idle,
     learning,
@@ -18,6 +19,7 @@ from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
 RULES: tuple[Callable[[Situation], Verdict | None], ...] = (
+    down.judge,
     stalled.judge,
     starved.judge,
     blind.judge,

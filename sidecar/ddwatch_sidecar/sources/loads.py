@@ -16,6 +16,8 @@ Reading = Loads | ServerInfo | SourceFault | SourceUp
 
 POLL_SECONDS = 2.0
 """Each poll is a line in SGLang's access log, so it is not asked more often."""
+GONE_SECONDS = 1.0
+"""Time between polls of a port that refuses or broke off: that costs nobody anything, and tells soon."""
 RETRY_SECONDS = 5.0
 """Time between polls while it does not answer."""
 ABSENT_SECONDS = 60.0
@@ -31,10 +33,12 @@ INFO_PATHS = ("/server_info", "/get_server_info")
 class _Refused(Exception):
     """The answer cannot be used; the sentence says why and what would help."""
 
-    def __init__(self, sentence: str, *, absent: bool = False) -> None:
+    def __init__(self, sentence: str, *, absent: bool = False, gone: bool = False, broken: bool = False) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.absent = absent
+        self.gone = gone
+        self.broken = broken
 
 
 def _reason(error: OSError) -> str:
@@ -86,8 +90,12 @@ class LoadsEndpoint:
             body = await self._get(f"{LOADS_PATH}?include=all")
             loads = read_loads(body, now, self.name)
         except _Refused as refused:
-            self.pause_seconds = ABSENT_SECONDS if refused.absent else RETRY_SECONDS
-            return self._lost(now, refused.sentence)
+            self.pause_seconds = RETRY_SECONDS
+            if refused.absent:
+                self.pause_seconds = ABSENT_SECONDS
+            elif refused.gone or refused.broken:
+                self.pause_seconds = GONE_SECONDS
+            return self._lost(now, refused.sentence, gone=refused.gone)
         except LoadsUnreadable as unreadable:
             self.pause_seconds = RETRY_SECONDS
             return self._lost(now, str(unreadable))
@@ -115,10 +123,10 @@ class LoadsEndpoint:
             await self._session.close()
             self._session = None
 
-    def _lost(self, now: float, sentence: str) -> list[Reading]:
+    def _lost(self, now: float, sentence: str, *, gone: bool = False) -> list[Reading]:
         told = self._fault == sentence
         self._fault, self._up = sentence, False
-        return [] if told else [SourceFault(at=now, source=self.name, reason=sentence)]
+        return [] if told else [SourceFault(at=now, source=self.name, reason=sentence, gone=gone)]
 
     def _restarted(self, loads: Loads) -> bool:
         steps = {rank.dp_rank: rank.moments[0] for rank in loads.ranks if rank.moments is not None}
@@ -169,10 +177,11 @@ class LoadsEndpoint:
         except aiohttp.ClientConnectorCertificateError as error:
             raise _Refused(f"{self._url} shows a certificate that this host does not trust") from error
         except aiohttp.ClientConnectorError as error:
-            raise _Refused(f"nothing answers at {self._url} ({_reason(error.os_error)})") from error
+            gone = isinstance(error.os_error, ConnectionRefusedError)
+            raise _Refused(f"nothing answers at {self._url} ({_reason(error.os_error)})", gone=gone) from error
         except (aiohttp.ClientError, OSError) as error:
             raise _Refused(
-                f"{self._url} broke off its answer ({type(error).__name__}); is this SGLang's port?"
+                f"{self._url} broke off its answer ({type(error).__name__}); is this SGLang's port?", broken=True
             ) from error
 
     def _refuse(self, answer: aiohttp.ClientResponse, path: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from ddwatch_sidecar.sources.loads import ABSENT_SECONDS, POLL_SECONDS, RETRY_SECONDS, LoadsEndpoint, Reading
+from ddwatch_sidecar.sources.loads import ABSENT_SECONDS, GONE_SECONDS, POLL_SECONDS, LoadsEndpoint, Reading
 
 from ddwatch.core.records import Loads, ServerInfo, SourceFault, SourceUp
 
@@ -193,13 +193,14 @@ def test_nothing_listens_there() -> None:
         endpoint = LoadsEndpoint(f"http://127.0.0.1:{port}/")
         found = await endpoint.poll(0.0)
         assert await endpoint.poll(1.0) == []
-        assert endpoint.pause_seconds == RETRY_SECONDS
+        assert endpoint.pause_seconds == GONE_SECONDS
         await endpoint.close()
         return found
 
     (found,) = asyncio.run(story())
     assert isinstance(found, SourceFault)
     assert "nothing answers" in found.reason
+    assert found.gone
 
 
 def test_it_is_asked_at_a_pace_that_fits_what_it_said() -> None:
