@@ -84,7 +84,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 
                 def lost() -> Any:
                     snapshot = held_against("snapshot.json", by_port.get("/v1/snapshot").text)
-                    gone = loads(snapshot)["state"] == "lost" and snapshot["verdict"]["name"] in ("blind", "down")
+                    gone = loads(snapshot)["state"] == "lost" and snapshot["verdict"]["name"] == "down"
                     return snapshot if gone else None
 
                 after = within(20, lost, "the source to be lost")
@@ -141,4 +141,4 @@ def test_a_killed_server_is_seen_within_seconds(story: Story) -> None:
     assert loads(story.before_kill)["state"] == "up"
     assert story.seen_after < SEEN_WITHIN
     assert loads(story.after_kill)["state"] == "lost"
-    assert story.after_kill["verdict"]["name"] in ("blind", "down")
+    assert story.after_kill["verdict"]["name"] == "down"
