@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import floor, log
 from typing import NamedTuple
 
-from ddwatch.core.expectation.retention import Coupling
+from ddwatch.core.expectation.retention import Coupling, Thinned
 from ddwatch.core.snapshot import Provenance, Sample
 
 SINGLE_BATCHES = 8
@@ -57,40 +57,13 @@ def cell_of(provenance: Provenance, batch: int, total_context: float) -> Cell:
     return Cell(provenance, number, floor(log(max(total_context, SHORTEST)) / CONTEXT_STEP))
 
 
-class Thinned:
-    """A run of readings that never outgrows its size and stays spread evenly over its whole time."""
-
-    __slots__ = ("items", "stride", "waiting")
-
-    def __init__(self) -> None:
-        self.items: list[Reading] = []
-        self.stride = 1
-        self.waiting = 0
-
-    def offer(self, item: Reading) -> bool:
-        """Takes every `stride`-th reading; says whether this one was taken."""
-        self.waiting += 1
-        if self.waiting < self.stride:
-            return False
-        self.waiting = 0
-        self.items.append(item)
-        return True
-
-    def halve(self) -> int:
-        """Drops every second reading, doubles the stride; returns how many went."""
-        before = len(self.items)
-        del self.items[1::2]
-        self.stride *= 2
-        return before - len(self.items)
-
-
 class Side:
     """Everything that was measured between two restarts (or up to a moment, or from it on)."""
 
     def __init__(self, coupled: bool | None = None) -> None:
         """Begins empty; `coupled` says whether DP ranks step together, None takes it as yes."""
         self._coupling = Coupling(coupled)
-        self._cells: dict[Cell, Thinned] = {}
+        self._cells: dict[Cell, Thinned[Reading]] = {}
         self._held = 0
         self.sums = Sums()
         self.seen = 0

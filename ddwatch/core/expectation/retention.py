@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from math import log
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -45,8 +46,11 @@ def bucket(batch: float, total_context: float) -> Bucket:
     return round(log(max(batch, 1.0)) / BATCH_STEP), round(log(max(total_context, 1.0)) / CONTEXT_STEP)
 
 
-class Thinned:
-    """A run of observations that never outgrows its size and stays spread evenly over its whole time.
+T = TypeVar("T")
+
+
+class Thinned(Generic[T]):
+    """A run of readings that never outgrows its size and stays spread evenly over its whole time.
 
     When full, every second one is dropped and from then on only every second newcomer is taken (then every fourth,
     …): no randomness, and no preference for old or new.
@@ -55,12 +59,12 @@ class Thinned:
     __slots__ = ("items", "stride", "waiting")
 
     def __init__(self) -> None:
-        self.items: list[Observation] = []
+        self.items: list[T] = []
         self.stride = 1
         self.waiting = 0
 
-    def offer(self, item: Observation) -> bool:
-        """Takes every `stride`-th observation; says whether this one was taken."""
+    def offer(self, item: T) -> bool:
+        """Takes every `stride`-th reading; says whether this one was taken."""
         self.waiting += 1
         if self.waiting < self.stride:
             return False
@@ -68,10 +72,12 @@ class Thinned:
         self.items.append(item)
         return True
 
-    def halve(self) -> None:
-        """Drops every second observation and doubles the stride."""
+    def halve(self) -> int:
+        """Drops every second reading, doubles the stride; returns how many went."""
+        before = len(self.items)
         del self.items[1::2]
         self.stride *= 2
+        return before - len(self.items)
 
 
 class Retention:
@@ -79,7 +85,7 @@ class Retention:
 
     def __init__(self, size: int = LARGEST_SIZE) -> None:
         self._size = size
-        self._buckets: OrderedDict[Bucket, Thinned] = OrderedDict()
+        self._buckets: OrderedDict[Bucket, Thinned[Observation]] = OrderedDict()
         self._held = 0
         self.offered = 0
         """Observations that came in."""
@@ -115,8 +121,8 @@ class Pairs:
 
     def __init__(self, size: int = LARGEST_PAIRS) -> None:
         self._size = size
-        self._first = Thinned()
-        self._second = Thinned()
+        self._first: Thinned[Observation] = Thinned()
+        self._second: Thinned[Observation] = Thinned()
         self._last: OrderedDict[tuple[str | None, int | None], Observation] = OrderedDict()
 
     def see(self, key: tuple[str | None, int | None], item: Observation) -> None:

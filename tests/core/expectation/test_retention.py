@@ -92,7 +92,7 @@ def test_small_batches_have_a_bucket_each() -> None:
 
 
 def test_a_thinned_run_takes_every_nth_after_it_was_halved() -> None:
-    run = Thinned()
+    run: Thinned[Observation] = Thinned()
     for _ in range(4):
         run.offer(item())
     run.halve()
