@@ -52,6 +52,7 @@ class Seconds:
         self._second: int | None = None
         self._ranks: dict[RankKey, RankSecond] = {}
         self._counts: deque[_SecondCount] = deque()
+        self._marks: list[tuple[float, PointState]] = []
         self._figures: tuple[int, Window] | None = None
 
     def add(self, key: RankKey, sample: Sample) -> None:
@@ -101,11 +102,13 @@ class Seconds:
             chosen.append(rank.clean or stands_in)
         self._ranks = {}
         self._second = None
-        if not chosen:
-            return
-        contaminated = not all(sample.clean for samples in chosen for sample in samples)
-        pools = [pooled(samples) for samples in chosen]
-        self._ring.add_point(self._point(at, pools, contaminated, queued, expect(pools)))
+        if chosen:
+            contaminated = not all(sample.clean for samples in chosen for sample in samples)
+            pools = [pooled(samples) for samples in chosen]
+            self._ring.add_point(self._point(at, pools, contaminated, queued, expect(pools)))
+        marks, self._marks = self._marks, []
+        for when, state in marks:
+            self.mark(when, state)
 
     def _point(
         self, at: float, pools: list[Sample], contaminated: bool, queued: int | None, expected: Expected | None
@@ -136,7 +139,11 @@ class Seconds:
         )
 
     def mark(self, at: float, state: PointState) -> None:
-        """Marks where an idle stretch or a gap begins, once."""
+        """Marks where an idle stretch or a gap begins, once; inside the open second it stands behind that second."""
+        if self._second is not None and at >= self._second:
+            if not self._marks or self._marks[-1][1] != state:
+                self._marks.append((at, state))
+            return
         last = self._ring.last_point()
         if last is None or last.state == state:
             return

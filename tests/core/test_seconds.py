@@ -105,6 +105,18 @@ def test_idle_and_gaps_are_marked_once_and_only_after_data() -> None:
     assert [(p.state, p.at) for p in ring.since(0).points] == [("data", 5.0), ("idle", 5.0)]
 
 
+def test_a_gap_inside_the_open_second_stands_behind_that_second_even_when_it_is_the_first() -> None:
+    ring = Ring()
+    seconds = Seconds(ring)
+    seconds.add((None, 0), sample(5.2))
+    seconds.mark(5.4, "gap")
+    seconds.mark(5.5, "gap")
+    seconds.add((None, 0), sample(5.8))
+    assert ring.since(0).points == ()
+    seconds.close({}, None, no_model)
+    assert [(p.state, p.at) for p in ring.since(0).points] == [("data", 5.0), ("gap", 5.4)]
+
+
 def test_the_window_forgets_after_five_minutes() -> None:
     ring = Ring()
     seconds = Seconds(ring)
