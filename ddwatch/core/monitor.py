@@ -1,10 +1,7 @@
 """Folds records into one immutable snapshot: the same code behind the live sidecar and every replay."""
 
-from collections import deque
-
 from msgspec.structs import replace
 
-from ddwatch.core.agreement import Disagreement
 from ddwatch.core.alerts import Incidents
 from ddwatch.core.causes import Facts
 from ddwatch.core.comparison.epochs import coupled
@@ -16,9 +13,6 @@ from ddwatch.core.hardware import GpuReading, HostReading
 from ddwatch.core.history import EventLog, Ring
 from ddwatch.core.judging import Judging
 from ddwatch.core.lifecycle import Lifecycle
-from ddwatch.core.moments import Moments
-from ddwatch.core.positions import Positions, RankKey, speaks_for_itself
-from ddwatch.core.ranks import LiveRanks
 from ddwatch.core.records import (
     DecodeBatch,
     Gap,
@@ -38,7 +32,6 @@ from ddwatch.core.records import (
 )
 from ddwatch.core.rules import verdicts
 from ddwatch.core.rules.situation import Situation
-from ddwatch.core.seconds import Seconds
 from ddwatch.core.snapshot import (
     History,
     Sample,
@@ -49,11 +42,8 @@ from ddwatch.core.snapshot import (
 )
 from ddwatch.core.source_book import SourceBook
 from ddwatch.core.tallies import Count, Tallies
+from ddwatch.core.traffic import Traffic
 
-DISAGREEMENT_SECONDS = 600.0
-MISSING = "forward passes are missing between two decode lines: the log lost lines"
-DRAIN_SAMPLES = 4096
-"""Samples that wait for whoever drains them; older ones are gone."""
 LOG = "log"
 """Name of the source of records that come without one."""
 
@@ -88,22 +78,23 @@ class Monitor:
         self._version = version
         self._simulated = simulated
         self._ring = Ring()
-        self._fresh: deque[Sample] = deque(maxlen=DRAIN_SAMPLES)
         self._events = EventLog(self._ring)
         self._gpus = GpuBook(self._events)
         self._lifecycle = Lifecycle(self._events, self._gpus.xid)
-        self._positions = Positions()
-        self._ranks = LiveRanks()
-        self._seconds = Seconds(self._ring)
-        self._moments = Moments()
         self._judging = Judging(expecting if expecting is not None else Expecting(), self._events, started_at)
-        self._engine: str | None = None
         self._count = Count()
         self._sources = SourceBook(self._events, self._count)
         self._restarts = RestartComparison(self._events)
+        self._traffic = Traffic(
+            self._ring,
+            self._events,
+            self._count,
+            sources=self._sources,
+            lifecycle=self._lifecycle,
+            expect=self._judging.expected,
+            judge=self._judge,
+        )
         self._watch = SelfView()
-        self._decode_at: float | None = None
-        self._traffic_at: float | None = None
         self._stamped = True
         self._verdict: Verdict | None = None
         self._incidents = Incidents()
@@ -113,9 +104,9 @@ class Monitor:
         self._judging.record(record)
         match record:
             case DecodeBatch():
-                self._decode(record, source)
+                self._traffic.decode(record, source)
             case PrefillBatch():
-                self._prefill(record)
+                self._traffic.prefill(record)
             case Unread():
                 self._unread(record, source)
             case Gap():
@@ -129,7 +120,7 @@ class Monitor:
             case LinesSeen():
                 self._sources.lines_seen(record)
             case Loads():
-                self._loads(record)
+                self._traffic.loads(record)
             case ServerInfo():
                 self._info(record)
             case GpuNames(at=at, names=names):
@@ -150,7 +141,7 @@ class Monitor:
     def at(self, now: float) -> Snapshot:
         """The snapshot at a time that is not earlier than the last one asked for."""
         held = self.verdicts(now)
-        reading, judging = self._ranks.reading(now), self._judging
+        reading, judging = self._traffic.ranks.reading(now), self._judging
         return Snapshot(
             seq=self._ring.seq,
             at=now,
@@ -160,13 +151,13 @@ class Monitor:
             stamped=self._stamped,
             server=self._lifecycle.view,
             now=reading,
-            window=self._seconds.window(now),
+            window=self._traffic.seconds.window(now),
             expected=judging.newest.expected,
             ratio=judging.newest.ratio,
             model=judging.model(reading),
             reference=judging.reference(),
             factors=judging.factors(now, reading),
-            ranks=self._ranks.views(now),
+            ranks=self._traffic.ranks.views(now),
             verdict=held[0],
             notes=held[1:],
             sources=self._sources.views(),
@@ -178,8 +169,8 @@ class Monitor:
 
     def verdicts(self, now: float) -> tuple[Verdict, ...]:
         """The verdict and the notes beside it; a verdict keeps the `since` that it began with."""
-        self._close_second(now)
-        self._judging.compare(now, self._ranks.busy(now))
+        self._traffic.close_second(now)
+        self._judging.compare(now, self._traffic.ranks.busy(now))
         held = verdicts(self._situation(now))
         first = held[0]
         previous = self._verdict
@@ -202,7 +193,7 @@ class Monitor:
         """Forgets what was learned of this service and begins anew."""
         self._judging.relearn()
 
-    def _learn(self, sample: Sample) -> None:
+    def _judge(self, sample: Sample) -> None:
         self._restarts.see(sample)
         self._judging.sample(sample, calm=self._verdict is None or self._verdict.name in CALM)
 
@@ -215,8 +206,7 @@ class Monitor:
 
     def drain(self) -> list[Sample]:
         """Every sample since this was last asked, flagged ones too; for one taker."""
-        fresh, self._fresh = list(self._fresh), deque(maxlen=DRAIN_SAMPLES)
-        return fresh
+        return self._traffic.fresh()
 
     def restore(self, past: History) -> int:
         """Takes back the points and events of an earlier watch; returns the newest sequence number."""
@@ -231,9 +221,9 @@ class Monitor:
         if previous is not None and (loud(verdict) or loud(previous)):
             self._events.add(now, "verdict", verdict.severity, f"{verdict.name}: {verdict.sentence}")
         if verdict.name == "idle":
-            self._seconds.mark(verdict.since, "idle")
+            self._traffic.seconds.mark(verdict.since, "idle")
         elif verdict.name == "blind":
-            self._seconds.mark(min(now, verdict.since), "gap")
+            self._traffic.seconds.mark(min(now, verdict.since), "gap")
 
     def _situation(self, now: float) -> Situation:
         heads, unread = self._sources.recent_heads(now)
@@ -241,20 +231,20 @@ class Monitor:
             at=now,
             started_at=self._started_at,
             server=self._lifecycle.view,
-            now=self._ranks.reading(now),
-            window=self._seconds.window(now),
+            now=self._traffic.ranks.reading(now),
+            window=self._traffic.seconds.window(now),
             sources=self._sources.witnesses(),
-            warming=self._positions.warming(),
-            traffic_at=self._traffic_at,
-            decode_at=self._decode_at,
-            nothing_runs_since=self._ranks.idle_since(),
-            cadence=self._ranks.cadence(),
-            running=self._ranks.running(),
+            warming=self._traffic.positions.warming(),
+            traffic_at=self._traffic.seen_at,
+            decode_at=self._traffic.decode_at,
+            nothing_runs_since=self._traffic.ranks.idle_since(),
+            cadence=self._traffic.ranks.cadence(),
+            running=self._traffic.ranks.running(),
             recent_heads=heads,
             recent_unread=unread,
             lines=self._sources.lines(),
             crash_reason=self._lifecycle.crash_reason,
-            suspicions=self._judging.suspicions(now, self._ranks.cadence()),
+            suspicions=self._judging.suspicions(now, self._traffic.ranks.cadence()),
             facts=self._facts(now),
             judged=self._judging.held(now),
             clean_ratio_at=self._judging.clean_ratio_at,
@@ -264,53 +254,14 @@ class Monitor:
     def _facts(self, now: float) -> Facts:
         return Facts(
             server=self._lifecycle.view,
-            graph_off_since=self._ranks.graph_off_since(now),
+            graph_off_since=self._traffic.ranks.graph_off_since(now),
             retracted_at=self._lifecycle.retracted_at,
             hardware=tuple((one.since, one.sentence, one.next_step) for one in self._gpus.findings(now) if one.slows),
             changed_arguments=self._lifecycle.changed_arguments,
         )
 
-    def _close_second(self, now: float) -> None:
-        if self._seconds.open_until(now):
-            self._seconds.close(self._ranks.carried(now), self._ranks.queued(now), self._judging.expected)
-
-    def _batch_line(self, at: float) -> None:
-        self._sources.head(at, read=True)
-        self._traffic_at = at
-        self._lifecycle.traffic()
-
-    def _decode(self, record: DecodeBatch, source: str) -> None:
-        self._close_second(record.at)
-        self._batch_line(record.at)
-        self._decode_at = record.at
-        sample = self._positions.see(record)
-        if sample is None:
-            return
-        if self._positions.lines_missing:
-            self._sources.gap(Gap(at=record.at, source=source, reason="lost", detail=MISSING))
-        self._fresh.append(sample)
-        key = (sample.engine, sample.dp_rank)
-        rank = self._ranks.of(key)
-        if "gap" in sample.flags and rank.sample is not None:
-            self._seconds.mark(rank.sample.at, "gap")
-        elif "idle" in sample.flags and rank.sample is not None:
-            self._seconds.mark(rank.sample.at, "idle")
-        rank.decoded(record, sample)
-        self._engine = sample.engine
-        if rank.fresh_moments(record.at) is None:
-            self._seconds.add(key, sample)
-            self._learn(sample)
-        self._count.sample(sample, self._positions.log_interval(sample.engine))
-
-    def _prefill(self, record: PrefillBatch) -> None:
-        self._close_second(record.at)
-        self._batch_line(record.at)
-        self._positions.see(record)
-        if speaks_for_itself(record.rank):
-            self._ranks.of((record.rank.engine, record.rank.dp)).prefilled(record)
-
     def _server(self, record: LogRecord) -> None:
-        self._positions.see(record)
+        self._traffic.positions.see(record)
         restarts, state = self._lifecycle.view.restarts, self._lifecycle.view.state
         self._lifecycle.see(record)
         self._identify(record.at)
@@ -320,72 +271,28 @@ class Monitor:
             self._forget_ranks(record.at, record.rank.engine, began=began or view.restarts != restarts)
 
     def _unread(self, record: Unread, source: str) -> None:
-        self._positions.see(record)
+        self._traffic.positions.see(record)
         self._sources.unread(record, source)
 
     def _info(self, record: ServerInfo) -> None:
         restarts = self._lifecycle.view.restarts
         self._lifecycle.info(record)
-        self._positions.arguments(self._engine, record.arguments)
+        self._traffic.arguments(record)
         self._identify(record.at)
         if self._lifecycle.view.restarts != restarts:
             self._forget_ranks(record.at, None, began=True)
 
-    def _loads(self, record: Loads) -> None:
-        self._close_second(record.at)
-        samples, restarted = self._moments.see(record, warming=self._positions.warming())
-        self._fresh.extend(samples)
-        if restarted:
-            self._seconds.mark(record.at, "gap")
-        for load in record.ranks:
-            self._ranks.of(self._rank_key(load.dp_rank, len(record.ranks))).loaded(record.at, load)
-            if load.running is not None:
-                self._traffic_at = record.at
-        for sample in samples:
-            key = self._rank_key(sample.dp_rank, len(record.ranks))
-            # The port names no engine; both witnesses must speak of the same rank.
-            named = replace(sample, engine=key[0], dp_rank=key[1])
-            disagreement = self._ranks.of(key).measured(named)
-            self._seconds.add(key, named)
-            self._learn(named)
-            self._count.sample(named, named.steps)
-            self._decode_at = record.at
-            self._lifecycle.traffic()
-            if disagreement is not None:
-                self._disagree(record.at, disagreement)
-        self._sources.answered(record.source, record.at)
-
-    def _rank_key(self, dp: int | None, ranks: int) -> RankKey:
-        """The key that the log uses for this rank; a lone rank 0 has no number in the log."""
-        alone = ranks == 1 and dp in (0, None) and not self._ranks.knows((self._engine, 0))
-        return (self._engine, None if alone else dp)
-
-    def _disagree(self, at: float, found: Disagreement) -> None:
-        percent = (found.ratio - 1.0) * 100.0
-        self._events.incident(
-            f"witnesses {found.quantity}",
-            at,
-            "source",
-            "notice",
-            f"log and moments differ: {found.quantity} by the log is {percent:+.0f} % off; moments count",
-            within=DISAGREEMENT_SECONDS,
-        )
-
     def _forget_ranks(self, at: float, engine: str | None, *, began: bool) -> None:
-        self._close_second(at)
-        self._ranks.clear()
-        self._moments.clear()
-        self._seconds.mark(at, "gap")
+        self._traffic.forget(at)
         self._judging.interrupt(at, engine, restarted=began)
         self._restarts.restart(at, coupled(self._lifecycle.view.arguments))
 
     def _gap(self, record: Gap) -> None:
-        self._close_second(record.at)
-        self._positions.see(record)
+        self._traffic.close_second(record.at)
+        self._traffic.positions.see(record)
         self._sources.gap(record)
-        self._seconds.mark(record.at, "gap")
+        self._traffic.mark(record.at, "gap")
 
     def _fault(self, record: SourceFault) -> None:
         if self._sources.fault(record):
-            self._close_second(record.at)
-            self._seconds.mark(record.at, "gap")
+            self._traffic.mark(record.at, "gap")

@@ -197,7 +197,8 @@ def test_equal_times_get_a_microsecond_each_and_stay_in_order(folder: Path, path
 
 
 def test_every_sample_is_drained_once() -> None:
-    from ddwatch.core.monitor import DRAIN_SAMPLES, Monitor
+    from ddwatch.core.monitor import Monitor
+    from ddwatch.core.traffic import DRAIN_SAMPLES
 
     monitor = Monitor(started_at=START)
     for number in range(10):
