@@ -51,6 +51,24 @@ def test_the_autocorrelation_of_a_known_process_is_found(memory: float) -> None:
     assert found == pytest.approx(memory, abs=0.03)
 
 
+def test_a_single_hiccup_does_not_hide_the_memory_of_the_others() -> None:
+    random = np.random.default_rng(5)
+    series = [0.0]
+    for shock in random.normal(scale=0.02, size=600):
+        series.append(0.6 * series[-1] + float(shock))
+    calm = lag_one(list(pairwise(series)))
+    series[300] = 4.2  # a step of 30 ms that took two seconds
+
+    assert calm is not None
+    assert lag_one(list(pairwise(series))) == pytest.approx(calm, abs=0.05)
+
+
+def test_pairs_that_are_nearly_all_alike_still_have_a_correlation() -> None:
+    pairs = [(0.0, 0.0)] * 60 + [(1.0, 1.0)] * 5 + [(2.0, 1.0)] * 5
+
+    assert lag_one(pairs) == pytest.approx(float(np.corrcoef(np.array(pairs).T)[0, 1]))
+
+
 def test_too_few_or_constant_pairs_have_no_autocorrelation() -> None:
     assert lag_one([(1.0, 2.0)] * 19) is None
     assert lag_one([(1.0, 1.0)] * 50) is None
