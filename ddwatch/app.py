@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -21,7 +22,8 @@ from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from ddwatch.feeds.contract import Feed
 from ddwatch.screens.overview import Overview
-from ddwatch.screens.pages import EventPage, HelpPage, Page, SourcePage, WhyPage
+from ddwatch.screens.page import Page
+from ddwatch.screens.pages import PAGES
 from ddwatch.widgets.terminal import AsciiDriver, HungUp, TerminalDriver, speaks_utf8, wants_mouse
 from ddwatch.widgets.view import WINDOWS, Link, ReplayStatus, View
 from ddwatch.widgets.zones import LocalZone
@@ -93,10 +95,7 @@ class DDWatch(App[None]):
         Binding("space", "freeze", "freeze or go on"),
         Binding("plus,equals_sign", "wider", "longer time window"),
         Binding("minus", "narrower", "shorter time window"),
-        Binding("e", "page('events')", "all events"),
-        Binding("s", "page('sources')", "all sources"),
-        Binding("x", "page('why')", "what the verdict rests on"),
-        Binding("question_mark", "page('help')", "help"),
+        *(Binding(entry.key, f"page('{entry.key}')", entry.title.lower()) for entry in PAGES),
         Binding("p", "pause", "pause the replay"),
         Binding("left", "seek(-1)", "back in the replay"),
         Binding("right", "seek(1)", "on in the replay"),
@@ -276,11 +275,11 @@ class DDWatch(App[None]):
         shorter = [window for window in WINDOWS if window < self._view.window]
         self.change(window=shorter[-1] if shorter else self._view.window)
 
-    def action_page(self, name: str) -> None:
-        """Lays a page over the overview."""
+    def action_page(self, key: str) -> None:
+        """Lays the page of this key over the overview."""
         if not isinstance(self.screen, Overview):
             return
-        page = {"events": EventPage, "sources": SourcePage, "why": WhyPage, "help": HelpPage}[name]()
+        page = next(entry.page for entry in PAGES if entry.key == key)()
         page.show(self._shown, self._view)
         self.push_screen(page)
 
@@ -321,8 +320,6 @@ class DDWatch(App[None]):
         yield SystemCommand("Freeze or go on", "Hold the picture; data goes on behind it (space)", self.action_freeze)
         yield SystemCommand("Longer time window", "1, 5, 15, 60 min (+)", self.action_wider)
         yield SystemCommand("Shorter time window", "60, 15, 5, 1 min (-)", self.action_narrower)
-        yield SystemCommand("All events", "With local times (e)", lambda: self.action_page("events"))
-        yield SystemCommand("All sources", "State, age, losses (s)", lambda: self.action_page("sources"))
-        yield SystemCommand("Why", "What the verdict rests on, in full (x)", lambda: self.action_page("why"))
-        yield SystemCommand("Help", "What signs and keys mean (?)", lambda: self.action_page("help"))
+        for entry in PAGES:
+            yield SystemCommand(entry.title, f"{entry.shows} ({entry.sign})", partial(self.action_page, entry.key))
         yield SystemCommand("Quit", "Leave ddwatch (q)", self.action_quit)

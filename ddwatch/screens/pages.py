@@ -1,47 +1,12 @@
-"""The screens that a key lays over the overview: all events, all sources, the reasons, the help."""
+"""The pages that a key lays over the overview, as one list: keys, palette and help are made from it."""
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.reactive import reactive
 
-from ddwatch.core.snapshot import Frame
-from ddwatch.widgets.key_line import PageKeyLine
-from ddwatch.widgets.lean import LeanScreen
-from ddwatch.widgets.listing import EventListing, HelpListing, Listing, SourceListing
-from ddwatch.widgets.server_line import ServerLine
-from ddwatch.widgets.view import View
+from ddwatch.screens.page import Page
+from ddwatch.widgets.listing import EventListing, HelpListing, SourceListing
 from ddwatch.widgets.why import WhyListing
-
-
-class Page(LeanScreen):
-    """One listing under the server line; the same key, escape or q leads back."""
-
-    LISTING: ClassVar[type[Listing]]
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "leave", "back", priority=True, show=False)]
-
-    frame: reactive[Frame | None] = reactive(None, always_update=True, repaint=False)
-    view: reactive[View] = reactive(View, repaint=False)
-
-    def compose(self) -> ComposeResult:
-        """Server line, listing, keys."""
-        yield ServerLine(id="server").data_bind(Page.frame, Page.view)
-        yield self.LISTING(id="listing").data_bind(Page.frame, Page.view)
-        yield PageKeyLine(id="keys").data_bind(Page.frame, Page.view)
-
-    def on_mount(self) -> None:
-        """The keys move the listing at once."""
-        self.query_one(Listing).focus()
-
-    def show(self, frame: Frame | None, view: View) -> None:
-        """Takes over what is to be seen."""
-        self.view = view
-        self.frame = frame
-
-    def action_leave(self) -> None:
-        """Back to the overview."""
-        self.dismiss()
 
 
 class EventPage(Page):
@@ -70,3 +35,23 @@ class HelpPage(Page):
 
     LISTING = HelpListing
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "leave", "back", priority=True, show=False)]
+
+
+class PageEntry(NamedTuple):
+    """A page with the key that opens and closes it."""
+
+    key: str
+    """As Textual names it."""
+    sign: str
+    """As the reader sees it."""
+    title: str
+    shows: str
+    page: type[Page]
+
+
+PAGES: tuple[PageEntry, ...] = (
+    PageEntry("e", "e", "All events", "With local times", EventPage),
+    PageEntry("s", "s", "All sources", "State, age, losses", SourcePage),
+    PageEntry("x", "x", "Why", "What the verdict rests on, in full", WhyPage),
+    PageEntry("question_mark", "?", "Help", "What signs and keys mean", HelpPage),
+)

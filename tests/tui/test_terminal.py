@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from ddwatch.screens.overview import Overview
-from ddwatch.screens.pages import Page
+from ddwatch.screens.page import Page
 from ddwatch.widgets.lean import LeanScreen
 from ddwatch.widgets.terminal import speaks_utf8, wants_mouse
 from tests.fakes.sidecar_http import FakeSidecar, event
