@@ -1,5 +1,6 @@
 """Every story in this folder: the verdicts and events that it lists happen, and no others."""
 
+from collections.abc import Iterator
 from math import isclose
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import msgspec
 import pytest
 
 from ddwatch.core.exits import VERDICT_EXITS, Exit
+from ddwatch.core.snapshot import Verdict
 from ddwatch.demo.scenarios import SCENARIOS
-from tests.scenarios.runner import Played, Story, read_story
+from tests.scenarios.runner import Change, Played, Story, read_story
 
 SLACK = 1.01
 """Seconds by which an expectation may miss: the clock asks once a second."""
@@ -24,8 +26,12 @@ def differences(story: Story, played: Played) -> list[str]:
     wrong: list[str] = []
     wanted = [(change.at, change.verdict) for change in story.verdict]
     pairs = list(zip(wanted, played.verdicts, strict=False))
-    if len(wanted) != len(played.verdicts) or any(w[1] != s[1] or abs(w[0] - s[0]) > SLACK for w, s in pairs):
+    slack = [change.within for change in story.verdict]
+    alike = (w[1] == s[1] and abs(w[0] - s[0]) <= within for (w, s), within in zip(pairs, slack, strict=False))
+    if len(wanted) != len(played.verdicts) or not all(alike):
         wrong.append(f"verdicts: {told(list(played.verdicts))}; listed: {told(list(wanted))}")
+    for change, verdict in zip(story.verdict, played.words, strict=False):
+        wrong += unsaid(change, verdict, played.start)
     left = list(played.events)
     for happening in story.event:
         near = [e for e in left if e.kind == happening.kind and abs(e.at - played.start - happening.at) <= SLACK]
@@ -51,6 +57,20 @@ def differences(story: Story, played: Played) -> list[str]:
     if story.clean is not None and story.clean != clean:
         wrong.append(f"{clean} clean samples, not {story.clean}")
     return wrong
+
+
+def unsaid(change: Change, verdict: Verdict, start: float) -> Iterator[str]:
+    """What a verdict should say and does not."""
+    texts = (
+        (change.says, verdict.sentence),
+        (change.cause, verdict.cause or ""),
+        (change.next_step, "; ".join(verdict.next_steps)),
+    )
+    for wanted, said in texts:
+        if wanted not in said:
+            yield f"{verdict.name} at {change.at:g} s says {said!r}, not {wanted!r}"
+    if change.since is not None and abs(verdict.since - start - change.since) > change.within:
+        yield f"{verdict.name} at {change.at:g} s holds since {verdict.since - start:.1f} s"
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
