@@ -50,6 +50,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """What is seen, with its numbers."""
     next_step: str
     """What to do or look at."""
+    shows_in: FindingKind | None = None
+    """Of a straggler: the finding that says the same of a card by itself, and so the quantity that is low."""
 
 
 GpuState = Literal["ok", "idle", "notice", "critical", "lost", "stale"]

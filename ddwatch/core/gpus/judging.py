@@ -46,6 +46,7 @@ def finding(
     next_step: str,
     *,
     slows: bool = False,
+    shows_in: FindingKind | None = None,
 ) -> Finding:
     """A finding of one card; its severity follows from its grade."""
     return Finding(
@@ -58,6 +59,7 @@ def finding(
         slows=slows,
         sentence=sentence,
         next_step=next_step,
+        shows_in=shows_in,
     )
 
 

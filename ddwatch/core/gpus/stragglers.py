@@ -100,4 +100,5 @@ def _told(past: CardPast, item: Compared, value: float, others: float, group: Ma
         f"every step waits for it: compare nvidia-smi -q -i {card.index} -d PERFORMANCE,CLOCK,POWER,TEMPERATURE "
         "with another card",
         slows=True,
+        shows_in=item.same_as,
     )

@@ -31,6 +31,7 @@ def test_one_straggler_of_eight_is_named_since_it_began() -> None:
     (found,) = machine.findings()
     assert (found.index, found.kind, found.since, found.slows) == (3, "straggler", began, True)
     assert found.sentence == "GPU 3 runs its SMs at 1200 MHz, the others at 2370 MHz"
+    assert found.shows_in == "sm-clock"
     assert "-i 3" in found.next_step
     assert [view.outlier for view in machine.book.views(machine.now)] == [i == 3 for i in range(8)]
     assert machine.view(3).outlier_sentence == found.sentence and machine.view(3).state == "notice"
