@@ -56,7 +56,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     tz: str | None = None
     """Zone of the stamps in the log; None is the zone of this host."""
     nvml: bool | None = None
-    """Whether the GPUs (and with them the host) are read; None is yes, and no for a simulation."""
+    """Whether the GPUs (and with them the host) are read; None is yes."""
+    nvml_library: str | None = None
+    """Path of the library that stands for the driver's own; without one a simulation has no GPUs."""
+    nvml_absent: str | None = None
+    """Why there are no GPUs: said in their place, and nothing is read."""
     gpu_seconds: float = 1.0
     """Time between two readings of the GPUs."""
     gpu_throughput: bool = False
@@ -182,6 +186,8 @@ READINGS: dict[str, Reading] = {
     "tz": _zone,
     "time_scale": _number(0.001, LARGEST_TIME_SCALE, f"must be a number above 0, at most {LARGEST_TIME_SCALE:.0f}"),
     "nvml": _flag,
+    "nvml_library": _text,
+    "nvml_absent": _text,
     "gpu_seconds": _number(0.0, 3600.0, "must be a number of seconds from 0.5 to 3600"),
     "gpu_throughput": _flag,
     "sglang_url": _url,

@@ -2,18 +2,23 @@
 
 from ddwatch_sidecar.config import Settings
 from ddwatch_sidecar.contract import Endpoint
+from ddwatch_sidecar.sources.absent import AbsentCards
 from ddwatch_sidecar.sources.nvml import FLOOR_SECONDS, NvmlEndpoint
 
 
 def hardware_endpoints(settings: Settings) -> list[Endpoint]:
     """The endpoints, none when they were turned off.
 
-    A simulated service does not run on this machine's cards, so these stay out of its picture unless they are asked
-    for: then the cards are simulated too, and host and kernel still are not.
+    A simulated service does not run on this machine's cards: its cards are simulated too, by a library that is given,
+    or there are none. Host and kernel of this machine stay out of its picture.
     """
-    if settings.nvml is False or (settings.nvml is None and settings.simulated):
+    if settings.nvml is False:
         return []
-    nvml = NvmlEndpoint(seconds=settings.gpu_seconds, throughput=settings.gpu_throughput)
+    if settings.nvml_absent is not None:
+        return [AbsentCards(settings.nvml_absent)]
+    if settings.simulated and settings.nvml_library is None:
+        return []
+    nvml = NvmlEndpoint(seconds=settings.gpu_seconds, throughput=settings.gpu_throughput, library=settings.nvml_library)
     if settings.simulated:
         return [nvml]
     # Loaded only where they are used.

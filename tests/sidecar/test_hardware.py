@@ -94,7 +94,11 @@ def test_readings_below_the_floor_are_clamped_with_a_message() -> None:
         ({"nvml": True}, ["nvml", "host", "kernel log"]),
         ({"nvml": False}, []),
         ({"simulated": True}, []),
-        ({"simulated": True, "nvml": True}, ["nvml"]),
+        ({"simulated": True, "nvml": True}, []),
+        ({"simulated": True, "nvml_library": "/a/library.so"}, ["nvml"]),
+        ({"simulated": True, "nvml": False, "nvml_library": "/a/library.so"}, []),
+        ({"simulated": True, "nvml_absent": "none here"}, ["nvml"]),
+        ({"nvml": False, "nvml_absent": "none here"}, []),
     ],
 )
 def test_a_simulation_shows_no_real_hardware(settings: dict[str, Any], names: list[str]) -> None:

@@ -233,6 +233,8 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
         "catch_up": 16.0,
         "tz": None,
         "nvml": False,
+        "nvml_library": None,
+        "nvml_absent": None,
         "gpu_seconds": 1.0,
         "gpu_throughput": False,
         "sglang_url": None,

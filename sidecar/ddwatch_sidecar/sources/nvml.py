@@ -57,6 +57,7 @@ class NvmlEndpoint:
         *,
         seconds: float = DEFAULT_SECONDS,
         throughput: bool = False,
+        library: str | None = None,
         command: Sequence[str] = CHILD,
         environment: Mapping[str, str] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -68,6 +69,7 @@ class NvmlEndpoint:
         Args:
             seconds: time between two readings, at least FLOOR_SECONDS.
             throughput: whether PCIe throughput is read too, which blocks for a while.
+            library: path of the driver's library; None is the machine's own.
             command: the child.
             environment: its environment; None is this process's own.
             monotonic: a clock for pauses and patience, in real seconds even when the watch runs faster.
@@ -75,7 +77,8 @@ class NvmlEndpoint:
             first_retry_seconds: pause before the first restart.
         """
         self._seconds = max(FLOOR_SECONDS, seconds)
-        self._command = (*command, "--seconds", str(self._seconds), *(("--throughput",) if throughput else ()))
+        own = () if library is None else ("--library", library)
+        self._command = (*command, "--seconds", str(self._seconds), *(("--throughput",) if throughput else ()), *own)
         self._environment = dict(environment) if environment is not None else None
         self._monotonic = monotonic
         self._hang_seconds = max(hang_seconds, 3 * self._seconds)

@@ -17,6 +17,7 @@ import msgspec
 from ddwatch.core.hardware import CARDS_AT_MOST, GpuCard
 from ddwatch_sidecar.sources.nvml_lines import (
     NO_MODULE,
+    NOT_LOADED,
     CardLine,
     ChildLine,
     Opened,
@@ -294,7 +295,15 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--throughput", action="store_true")
     parser.add_argument("--skip", type=int, action="append", default=[])
+    parser.add_argument("--library")
     arguments = parser.parse_args(words)
+    if arguments.library is not None:
+        # Loaded by its path and handed to pynvml, which then looks for no other: never the driver of this machine.
+        try:
+            nvml.nvmlLib = nvml.CDLL(arguments.library)
+        except OSError as error:
+            say(Refused(code=NOT_LOADED, words=str(error)))
+            return 0
     try:
         nvml.nvmlInit()
         watch(Reader(frozenset(arguments.skip), throughput=arguments.throughput), arguments.seconds)

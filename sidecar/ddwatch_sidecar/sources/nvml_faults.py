@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ddwatch_sidecar.sources.nvml_lines import NO_MODULE
+from ddwatch_sidecar.sources.nvml_lines import NO_MODULE, NOT_LOADED
 
 
 class Meaning(NamedTuple):
@@ -48,6 +48,8 @@ MEANINGS: dict[int, Meaning] = {
 
 def meaning(code: int, words: str) -> Meaning:
     """What a return code of NVML means; one that is not known keeps NVML's own words."""
+    if code == NOT_LOADED:
+        return Meaning(f"the GPU library that was given cannot be loaded ({words}); {ELSE}", RARELY)
     known = MEANINGS.get(code)
     if known is not None:
         return known

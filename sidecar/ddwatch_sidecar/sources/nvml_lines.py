@@ -36,7 +36,7 @@ class Refused(Struct, frozen=True, kw_only=True, tag="refused"):
     """NVML cannot be used at all; the child leaves after this."""
 
     code: int
-    """NVML's return code; -1 when there is no such Python module."""
+    """NVML's return code; NO_MODULE and NOT_LOADED are of our own."""
     words: str
 
 
@@ -46,6 +46,9 @@ encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(ChildLine).decode
 
 NO_MODULE = -1
+"""There is no such Python module."""
+NOT_LOADED = -2
+"""The library that was given cannot be loaded."""
 
 
 def short_bus(bus: str) -> str:

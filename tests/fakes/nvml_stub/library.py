@@ -1,14 +1,13 @@
 """Compiles the stub of the driver's library and writes its scenarios: machines of 1 to 16 cards, healthy or not."""
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("nvml_stub.c")
+from ddwatch.demo.gpus.library import compiled
+
 LIBRARY = "libnvidia-ml.so.1"
-COMPILER = ("gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror")
 GIB = 1024**3
 
 CARD: dict[str, object] = {
@@ -57,18 +56,13 @@ def build(folder: Path, *, without: Sequence[str] = ()) -> Path:
         without: functions that this driver is too old to have.
 
     Raises:
-        FileNotFoundError: when there is no gcc.
-        subprocess.CalledProcessError: when it does not compile.
+        NoLibrary: when there is no gcc, or when it does not compile.
     """
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "exports.map"
     # Exact names win over patterns: what is listed as local is not there for whoever loads the library.
     script.write_text(f"{{ global: nvml*; local: {' '.join(f'{name};' for name in (*without, 'begin'))} }};\n")
-    subprocess.run(
-        [*COMPILER, f"-Wl,--version-script={script}", "-o", str(folder / LIBRARY), str(SOURCE), "-lm", "-lpthread"],
-        check=True,
-        capture_output=True,
-    )
+    compiled("gcc", folder / LIBRARY, ("-Wall", "-Werror", f"-Wl,--version-script={script}"))
     return folder
 
 

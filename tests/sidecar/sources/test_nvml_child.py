@@ -12,7 +12,8 @@ from ddwatch_sidecar.sources import nvml_fields
 from ddwatch_sidecar.sources.nvml import CHILD
 from ddwatch_sidecar.sources.nvml_lines import CardLine, Opened, Round, decode
 
-from tests.fakes.nvml_stub.library import Machine
+from tests.fakes.nvml_stub.library import LIBRARY, Machine
+from tests.sidecar.sources.nvml_world import World
 
 FOREIGN = ("psutil", "aiohttp", "asyncio", "prometheus_client", "textual", "rich", "httpx", "ddwatch_sidecar.service")
 
@@ -114,3 +115,35 @@ def test_the_numa_node_of_a_card_is_the_kernels(tmp_path: Path, text: str, node:
 
     assert nvml_fields.numa_node("0000:41:00.0", tmp_path) == node
     assert nvml_fields.numa_node("0000:99:00.0", tmp_path) is None
+
+
+def test_a_given_library_is_the_only_one_that_is_loaded(
+    needs_command: Callable[[str], Path], libraries: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The folder on the search path stands for the driver of a machine with cards of its own."""
+    needs_command("gcc")
+    given = tmp_path / "given.so"
+    given.write_bytes((libraries() / LIBRARY).read_bytes())
+    machine = Machine(tmp_path / "scenario", 3)
+    world = World(machine.environment(libraries()), machine, library=str(given))
+    try:
+        world.until(lambda: len(world.cards) == 3)
+        maps = Path(f"/proc/{world.endpoint.pid}/maps").read_text()
+        assert str(given) in maps
+        assert LIBRARY not in maps
+    finally:
+        world.close()
+
+
+def test_a_given_library_that_cannot_be_loaded_is_a_fault_and_no_other_one_is_tried(
+    needs_command: Callable[[str], Path], libraries: Callable[..., Path], tmp_path: Path
+) -> None:
+    needs_command("gcc")
+    machine = Machine(tmp_path / "scenario", 3)
+    world = World(machine.environment(libraries()), machine, library=str(tmp_path / "absent.so"))
+    try:
+        world.until(lambda: world.faults)
+        assert "the GPU library that was given cannot be loaded" in world.faults[0]
+        assert world.cards == ()
+    finally:
+        world.close()

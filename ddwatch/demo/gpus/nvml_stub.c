@@ -25,6 +25,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#endif
+
 #define SUCCESS 0
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
