@@ -1,15 +1,9 @@
 """Asks SGLang's own port: `/v1/loads?include=all` for the decode moments, `/server_info` for the setup in force."""
 
-import asyncio
-import os
-import socket
-from collections.abc import Mapping
-
-import aiohttp
-
 from ddwatch.core.arguments import read_arguments
 from ddwatch.core.loads import LoadsUnreadable, read_loads
 from ddwatch.core.records import Loads, ServerInfo, SourceFault, SourceUp
+from ddwatch_sidecar.sources.sglang_http import TIMEOUT_SECONDS, Refused, SglangHttp
 
 Reading = Loads | ServerInfo | SourceFault | SourceUp
 """What a poll delivers, in order."""
@@ -24,28 +18,8 @@ ABSENT_SECONDS = 60.0
 """Time between polls of a release that does not have the endpoint."""
 INFO_SECONDS = 60.0
 """Arguments change only with a restart; this is for a restart that went unseen."""
-TIMEOUT_SECONDS = 3.0
-BODY_BYTES = 4 * 1024 * 1024
 LOADS_PATH = "/v1/loads"
 INFO_PATHS = ("/server_info", "/get_server_info")
-
-
-class _Refused(Exception):
-    """The answer cannot be used; the sentence says why and what would help."""
-
-    def __init__(self, sentence: str, *, absent: bool = False, gone: bool = False, broken: bool = False) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.absent = absent
-        self.gone = gone
-        self.broken = broken
-
-
-def _reason(error: OSError) -> str:
-    """What the operating system says, without the address that the library adds."""
-    if isinstance(error, socket.gaierror) or error.errno is None:
-        return "the name is not known here"
-    return os.strerror(error.errno).lower()
 
 
 class LoadsEndpoint:
@@ -71,12 +45,9 @@ class LoadsEndpoint:
             poll_seconds: time between two polls while it answers.
             timeout_seconds: how long one answer may take.
         """
-        self._url = url.rstrip("/")
-        self._headers: Mapping[str, str] = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._http = SglangHttp(url, api_key=api_key, timeout_seconds=timeout_seconds)
         self._digest_key = digest_key
         self._poll_seconds = poll_seconds
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self._session: aiohttp.ClientSession | None = None
         self._steps: dict[int | None, float] = {}
         self._info_at: float | None = None
         self._fault: str | None = None
@@ -87,15 +58,16 @@ class LoadsEndpoint:
     async def poll(self, now: float) -> list[Reading]:
         """One reading; what the world does is a SourceFault, told once per change of reason."""
         try:
-            body = await self._get(f"{LOADS_PATH}?include=all")
+            body = await self._http.get(f"{LOADS_PATH}?include=all")
             loads = read_loads(body, now, self.name)
-        except _Refused as refused:
+        except Refused as refused:
             self.pause_seconds = RETRY_SECONDS
             if refused.absent:
                 self.pause_seconds = ABSENT_SECONDS
             elif refused.gone or refused.broken:
                 self.pause_seconds = GONE_SECONDS
-            return self._lost(now, refused.sentence, gone=refused.gone)
+            absent = f"{refused.sentence} (SGLang before 0.5.8, or another server): values come from the log"
+            return self._lost(now, absent if refused.absent else refused.sentence, gone=refused.gone)
         except LoadsUnreadable as unreadable:
             self.pause_seconds = RETRY_SECONDS
             return self._lost(now, str(unreadable))
@@ -119,9 +91,7 @@ class LoadsEndpoint:
 
     async def close(self) -> None:
         """Lets go of the connection."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._http.close()
 
     def _lost(self, now: float, sentence: str, *, gone: bool = False) -> list[Reading]:
         told = self._fault == sentence
@@ -137,8 +107,8 @@ class LoadsEndpoint:
     async def _info(self, now: float) -> ServerInfo | None:
         for path in INFO_PATHS:
             try:
-                body = await self._get(path)
-            except _Refused as refused:
+                body = await self._http.get(path)
+            except Refused as refused:
                 if refused.absent:
                     continue
                 return None
@@ -156,46 +126,3 @@ class LoadsEndpoint:
             )
         self._info_at = now
         return None
-
-    async def _get(self, path: str) -> bytes:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=self._timeout, headers=self._headers, trust_env=False)
-        try:
-            async with self._session.get(self._url + path, allow_redirects=False) as answer:
-                self._refuse(answer, path)
-                body = await answer.content.read(BODY_BYTES + 1)
-                chunks = [body]
-                while body and sum(map(len, chunks)) <= BODY_BYTES:
-                    body = await answer.content.read(BODY_BYTES)
-                    chunks.append(body)
-                if sum(map(len, chunks)) > BODY_BYTES:
-                    raise _Refused(f"{self._url}{path} sends more than 4 MiB; is this SGLang's port?")
-                return b"".join(chunks)
-        except asyncio.TimeoutError as error:
-            seconds = self._timeout.total
-            raise _Refused(f"{self._url} accepts but does not answer within {seconds:g} s") from error
-        except aiohttp.ClientConnectorCertificateError as error:
-            raise _Refused(f"{self._url} shows a certificate that this host does not trust") from error
-        except aiohttp.ClientConnectorError as error:
-            gone = isinstance(error.os_error, ConnectionRefusedError)
-            raise _Refused(f"nothing answers at {self._url} ({_reason(error.os_error)})", gone=gone) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise _Refused(
-                f"{self._url} broke off its answer ({type(error).__name__}); is this SGLang's port?", broken=True
-            ) from error
-
-    def _refuse(self, answer: aiohttp.ClientResponse, path: str) -> None:
-        status = answer.status
-        if status in (401, 403):
-            raise _Refused(f"{self._url} wants SGLang's key: give --sglang-key-file or DDWATCH_SGLANG_KEY")
-        if status == 404 and path.startswith(LOADS_PATH):
-            raise _Refused(
-                f"{self._url} has no {LOADS_PATH} (SGLang before 0.5.8, or another server): values come from the log",
-                absent=True,
-            )
-        if status == 404:
-            raise _Refused(f"{self._url} has no {path}", absent=True)
-        if 300 <= status < 400:
-            raise _Refused(f"{self._url} redirects elsewhere, which is not followed: give SGLang's own address")
-        if status != 200:
-            raise _Refused(f"{self._url}{path} answers with status {status}")
