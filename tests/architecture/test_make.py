@@ -106,6 +106,38 @@ def only_coreutils(checkout: Path) -> str:
     return str(folder)
 
 
+def test_binaries_of_servers_are_taken_out_of_their_packages_and_no_package_is_installed(checkout: Path) -> None:
+    binaries = ("promtool", "prometheus", "prometheus-alertmanager", "amtool")
+    for name in binaries:
+        program(checkout / "content" / "usr" / "bin", name, f"echo this is {name}")
+    templates = "usr/share/prometheus/alertmanager"
+    (checkout / "content" / templates).mkdir(parents=True)
+    (checkout / "content" / templates / "default.tmpl").write_text("a template", encoding="utf-8")
+    program(checkout / "fake", "id", "echo 0")
+    program(checkout / "fake", "apt-get", f'echo "$@" >>{checkout}/asked\n[ "$1" = download ] && : >"$2.deb"')
+    program(checkout / "fake", "dpkg-deb", f"exec tar -c -C {checkout}/content .")
+    tools = ("sh", "env", "dirname", "mktemp", "mkdir", "chmod", "tar", "install", "rm")
+    for name in tools:
+        (checkout / "fake" / name).symlink_to(str(shutil.which(name)))
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+
+    result = run(checkout, "tools/packages", *binaries, PATH=str(checkout / "fake"), DESTDIR=str(checkout / "system"))
+
+    assert (result.returncode, result.stderr) == (
+        0,
+        "ddwatch: fetching promtool prometheus prometheus-alertmanager amtool from Debian's packages\n",
+    )
+    assert (checkout / "asked").read_text(encoding="utf-8").splitlines() == [
+        "download prometheus",
+        "download prometheus-alertmanager",
+    ]
+    assert {path.name for path in (checkout / ".venv" / "bin").iterdir()} == set(binaries)
+    system = [path for path in (checkout / "system").rglob("*") if path.is_file()]
+    assert system == [checkout / "system" / templates / "default.tmpl"]
+    found = subprocess.run([checkout / ".venv" / "bin" / "amtool"], capture_output=True, text=True, check=True)
+    assert found.stdout == "this is amtool\n"
+
+
 def test_commands_that_are_here_cost_no_word(checkout: Path) -> None:
     result = run(checkout, "tools/packages", "sh", "env")
 

@@ -1,5 +1,6 @@
-"""What is shipped for the GPU host: the unit is hardened, the settings are accepted, Prometheus takes the example."""
+"""What is shipped for the GPU host: the unit is hardened, settings and the examples for others are accepted."""
 
+import re
 import subprocess
 from collections.abc import Callable
 from configparser import ConfigParser
@@ -9,6 +10,7 @@ import pytest
 from ddwatch_sidecar.cli import parser
 from ddwatch_sidecar.config import DEFAULT_CATCH_UP_MIB, DEFAULT_LISTEN, READINGS, Settings, settle
 
+from ddwatch.commands.alert_rules import ALERTS
 from ddwatch.core.exits import Exit
 
 DEPLOY = Path(__file__).parent.parent.parent / "sidecar" / "deploy"
@@ -78,3 +80,38 @@ def test_promtool_accepts_the_scrape_example(needs_command: Callable[[str], Path
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+ALERTMANAGER = DEPLOY / "alertmanager.yml"
+
+
+def test_amtool_accepts_the_routing_example(needs_command: Callable[[str], Path], tmp_path: Path) -> None:
+    text = ALERTMANAGER.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.strip().startswith("# Or ")]
+    offered = tmp_path / "offered.yml"
+    offered.write_text("\n".join(line.replace("    # ", "    ") for line in lines), encoding="utf-8")
+    assert "slack_configs" not in [line.strip() for line in lines] and "\n    slack_configs" in offered.read_text()
+
+    for path in (ALERTMANAGER, offered):
+        result = subprocess.run(
+            [needs_command("amtool"), "check-config", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(("severity", "receiver"), [("page", "pages"), ("notice", "notices"), ("info", "nobody")])
+def test_each_severity_goes_where_it_should(severity: str, receiver: str, needs_command: Callable[[str], Path]) -> None:
+    assert severity in {alert.severity for alert in ALERTS}
+    words = ("config", "routes", "test", f"--config.file={ALERTMANAGER}", f"severity={severity}")
+    result = subprocess.run([needs_command("amtool"), *words], capture_output=True, text=True, timeout=30, check=False)
+    assert (result.returncode, result.stdout.strip()) == (0, receiver), result.stderr
+
+
+def test_alerts_that_the_routing_example_names_exist() -> None:
+    named = set(re.findall(r'alertname="(\w+)"', ALERTMANAGER.read_text(encoding="utf-8")))
+
+    assert named == {"DdwatchDown", "DdwatchSourceLost"} and named <= {alert.alert for alert in ALERTS}
