@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", metavar="PATH|-", help="an SGLang log to follow with a sidecar of its own; - is stdin")
     parser.add_argument("--sglang-url", metavar="URL", help="SGLang itself, asked for its load: the better witness")
     parser.add_argument("--sglang-key-file", metavar="FILE", help="SGLang's own key (else DDWATCH_SGLANG_KEY)")
+    parser.add_argument("--request-metrics", metavar="DIR", help="SGLang's records of finished requests")
     parser.add_argument("--profile", metavar="NAME|FILE", help="judge by this profile; without one ddwatch learns")
     parser.add_argument("--token-file", metavar="FILE", help="the sidecar's token (else DDWATCH_TOKEN)")
     parser.add_argument("--once", action="store_true", help="print one plain reading, exit with the verdict's code")
@@ -44,8 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     own = arguments.log is not None or arguments.sglang_url is not None
     if own and arguments.url is not None:
         raise CommandFailed("ddwatch: --url is a sidecar that runs; --log and --sglang-url start one", Exit.USAGE)
-    if not own and (arguments.profile is not None or arguments.sglang_key_file is not None):
-        raise CommandFailed("ddwatch: --profile and --sglang-key-file need --log or --sglang-url", Exit.USAGE)
+    for flag in ("profile", "sglang_key_file", "request_metrics"):
+        if not own and getattr(arguments, flag) is not None:
+            raise CommandFailed(f"ddwatch: --{flag.replace('_', '-')} needs --log or --sglang-url", Exit.USAGE)
     if own and arguments.token_file is not None:
         raise CommandFailed("ddwatch: --token-file is for a sidecar that runs (--url)", Exit.USAGE)
     if not arguments.once:
@@ -143,7 +145,7 @@ def handed_on(arguments: argparse.Namespace) -> list[str]:
     """Words of this command line that are the sidecar's."""
     # One reading leaves nothing behind.
     words = ["--no-record"] if arguments.once else []
-    for name in ("sglang_url", "sglang_key_file", "profile"):
+    for name in ("sglang_url", "sglang_key_file", "request_metrics", "profile"):
         value = getattr(arguments, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", value]

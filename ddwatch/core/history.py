@@ -1,25 +1,28 @@
-"""The bounded past: points and events in order, in the monitor and in every reader that follows it."""
+"""The bounded past: points, events and finished requests, in the monitor and in every reader that follows it."""
 
 from collections import deque
 from itertools import islice, takewhile
 
 from msgspec.structs import replace
 
+from ddwatch.core.request_view import FinishedRequest
 from ddwatch.core.snapshot import Event, EventKind, History, Point, Severity
 
 POINTS_KEPT = 7200
 """Two hours of one-second points."""
 EVENTS_KEPT = 500
+REQUESTS_KEPT = 200
 SAME_INCIDENT_SECONDS = 10.0
 """Equal signs within this time are one incident."""
 
 
 class Ring:
-    """The newest points and events with one rising sequence number over both."""
+    """The newest points, events and finished requests with one rising sequence number over all."""
 
-    def __init__(self, points: int = POINTS_KEPT, events: int = EVENTS_KEPT) -> None:
+    def __init__(self, points: int = POINTS_KEPT, events: int = EVENTS_KEPT, requests: int = REQUESTS_KEPT) -> None:
         self._points: deque[Point] = deque(maxlen=points)
         self._events: deque[Event] = deque(maxlen=events)
+        self._requests: deque[FinishedRequest] = deque(maxlen=requests)
         self._dropped = 0
         self._restored_until = float("-inf")
         self.seq = 0
@@ -27,13 +30,15 @@ class Ring:
     def restore(self, past: History) -> None:
         """Puts the items of an earlier watch first; what is added later of the same time is left out.
 
-        Points and events must be in order of time; they get sequence numbers of this ring.
+        Each kind must be in order of time; all get sequence numbers of this ring.
         """
-        items: list[Point | Event] = [*past.points, *past.events]
+        items: list[Point | Event | FinishedRequest] = [*past.points, *past.events, *past.requests]
         items.sort(key=lambda item: item.at)
         for item in items:
             if isinstance(item, Point):
                 self.add_point(replace(item, seq=self.next_seq()))
+            elif isinstance(item, FinishedRequest):
+                self.add_request(replace(item, seq=self.next_seq()))
             else:
                 self._append(replace(item, seq=self.next_seq(), replaces=None))
         if items:
@@ -47,8 +52,13 @@ class Ring:
             self._dropped = max(self._dropped, self._points[0].seq)
         self._points.append(point)
 
+    def add_request(self, request: FinishedRequest) -> None:
+        """Appends a finished request; its `seq` must come from `next_seq`. The older ones go and are not missed."""
+        if request.at > self._restored_until:
+            self._requests.append(request)
+
     def next_seq(self) -> int:
-        """The sequence number for the next point or event."""
+        """The sequence number for the next point, event or request."""
         self.seq += 1
         return self.seq
 
@@ -103,20 +113,38 @@ class Ring:
             return History() if seq == self.seq else self._all(complete=False)
         points = tuple(reversed(list(takewhile(lambda point: point.seq > seq, reversed(self._points)))))
         events = tuple(event for event in self._events if event.seq > seq)
-        return History(complete=seq >= self._dropped, points=points, events=events)
+        requests = tuple(request for request in self._requests if request.seq > seq)
+        return History(complete=seq >= self._dropped, points=points, events=events, requests=requests)
 
     def _all(self, *, complete: bool) -> History:
-        return History(complete=complete, points=tuple(self._points), events=tuple(self._events))
+        return History(
+            complete=complete,
+            points=tuple(self._points),
+            events=tuple(self._events),
+            requests=tuple(self._requests),
+        )
 
 
-def merged(old: History, new: History, *, points: int = POINTS_KEPT, events: int = EVENTS_KEPT) -> History:
-    """What a reader keeps after it received `new`: both in order, replaced events dropped, bounded.
+def merged(
+    old: History,
+    new: History,
+    *,
+    points: int = POINTS_KEPT,
+    events: int = EVENTS_KEPT,
+    requests: int = REQUESTS_KEPT,
+) -> History:
+    """What a reader keeps after it received `new`: all in order, replaced events dropped, bounded.
 
     An incomplete `new` starts over: what was missed cannot be joined to what was kept.
     """
     if not new.complete:
-        return History(complete=False, points=new.points[-points:], events=new.events[-events:])
-    if not new.points and not new.events:
+        return History(
+            complete=False,
+            points=new.points[-points:],
+            events=new.events[-events:],
+            requests=new.requests[-requests:],
+        )
+    if not new.points and not new.events and not new.requests:
         return old
     replaced = {event.replaces for event in new.events if event.replaces is not None}
     kept = [event for event in old.events if (event.replaces or event.seq) not in replaced]
@@ -127,6 +155,7 @@ def merged(old: History, new: History, *, points: int = POINTS_KEPT, events: int
         complete=old.complete,
         points=tuple(islice(all_points, start, None)) if start else all_points,
         events=tuple(joined[-events:]),
+        requests=(old.requests + new.requests)[-requests:] if new.requests else old.requests,
     )
 
 

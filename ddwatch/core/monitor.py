@@ -22,6 +22,7 @@ from ddwatch.core.records import (
     LogRecord,
     PrefillBatch,
     Record,
+    RequestDone,
     Rotation,
     SelfReading,
     ServerInfo,
@@ -30,6 +31,7 @@ from ddwatch.core.records import (
     SourceUp,
     Unread,
 )
+from ddwatch.core.requests import RequestBook
 from ddwatch.core.rules import verdicts
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import (
@@ -84,6 +86,7 @@ class Monitor:
         self._judging = Judging(expecting if expecting is not None else Expecting(), self._events, started_at)
         self._count = Count()
         self._sources = SourceBook(self._events, self._count)
+        self._requests = RequestBook(self._ring)
         self._restarts = RestartComparison(self._events)
         self._traffic = Traffic(
             self._ring,
@@ -129,6 +132,10 @@ class Monitor:
             case GpuReading() | HostReading():
                 self._gpus.see(record)
                 self._sources.answered(record.source, record.at)
+            case RequestDone():
+                self._traffic.close_second(record.at)
+                self._requests.see(record)
+                self._server(record)
             case SelfReading():
                 self._watch = SelfView(cpu_ratio=record.cpu_ratio, resident_bytes=record.resident_bytes)
             case _:
@@ -165,6 +172,7 @@ class Monitor:
             watch=self._watch,
             gpus=self._gpus.views(now),
             host=self._gpus.host(now),
+            accepted=self._requests.histogram(),
         )
 
     def verdicts(self, now: float) -> tuple[Verdict, ...]:

@@ -222,8 +222,16 @@ class RequestDone(LogRecord, frozen=True, kw_only=True):
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     latency_seconds: float | None = None
+    first_token_seconds: float | None = None
+    """From its arrival to its first token: queue and prefill."""
+    queue_seconds: float | None = None
+    throughput_tokens_per_second: float | None = None
+    """The engine's own: completion tokens behind the first over the time since the first."""
     accept_length: float | None = None
     verify_steps: int | None = None
+    accepted_drafts: tuple[int, ...] | None = None
+    """How many steps accepted 0, 1, 2 … drafts; the exact distribution of this request."""
+    retractions: int | None = None
     finish_reason: str | None = None
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ddwatch.core.hardware_view import GpuView, HostView
+from ddwatch.core.request_view import AcceptHistogram, FinishedRequest
 
 Flag = Literal["first", "idle", "prefill", "batch-changed", "request-ended", "gap", "warming"]
 """Why a sample is contaminated, by its position between other lines, never by its size."""
@@ -292,6 +293,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuView, ...] = ()
     """The cards of the host in the order of their numbers; bounded."""
     host: HostView | None = None
+    accepted: AcceptHistogram | None = None
+    """Where finished requests tell how many drafts each step accepted."""
 
 
 PointState = Literal["data", "idle", "gap"]
@@ -360,12 +363,13 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """Points and events in order of `seq`; both bounded."""
+    """Points, events and finished requests in order of `seq`; all bounded."""
 
     complete: bool = True
     """False when older items than the first one asked for have been dropped."""
     points: tuple[Point, ...] = ()
     events: tuple[Event, ...] = ()
+    requests: tuple[FinishedRequest, ...] = ()
 
 
 class Frame(Struct, frozen=True, kw_only=True):

@@ -51,6 +51,7 @@ def parser() -> Parser:
     add("--gpu-throughput", action="store_true", default=None, help="read PCIe throughput too, which blocks a while")
     add("--sglang-url", metavar="URL", help="SGLang itself, asked for its load every 2 s: the better witness")
     add("--sglang-key-file", metavar="FILE", help="SGLang's own key (else DDWATCH_SGLANG_KEY)")
+    add("--request-metrics", metavar="DIR", help="where SGLang writes its records of finished requests")
     add("--profile", metavar="NAME|FILE", help="judge by this profile; without one ddwatch learns its own")
     add("--no-learn", dest="learn", action="store_false", default=None, help="keep nothing of what is learned")
     add("--record", metavar="DIR|off", help="where to keep the recording (the user's state folder), or off")

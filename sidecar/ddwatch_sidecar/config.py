@@ -68,6 +68,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     sglang_url: str | None = None
     """Address of SGLang itself, asked for its load and its setup."""
     sglang_key_file: str | None = None
+    request_metrics: str | None = None
+    """Folder that SGLang writes its records of finished requests to."""
     profile: str | None = None
     """Name or file of the profile to judge by."""
     learn: bool = True
@@ -192,6 +194,7 @@ READINGS: dict[str, Reading] = {
     "gpu_throughput": _flag,
     "sglang_url": _url,
     "sglang_key_file": _text,
+    "request_metrics": _text,
     "profile": _text,
     "learn": _flag,
     "record": _text,

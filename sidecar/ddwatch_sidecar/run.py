@@ -37,6 +37,7 @@ from ddwatch_sidecar.narration import LoopTrouble, narrate
 from ddwatch_sidecar.service import Service, Stream
 from ddwatch_sidecar.sources.contract import Source
 from ddwatch_sidecar.sources.log_file import LogFile
+from ddwatch_sidecar.sources.requests import RequestRecords
 from ddwatch_sidecar.sources.standard_input import StandardInput
 from ddwatch_sidecar.telling import CLOSING_SECONDS as TELLING_SECONDS
 from ddwatch_sidecar.telling import Telling, tell
@@ -226,6 +227,8 @@ class Plan:
             from ddwatch_sidecar.sources.loads import LoadsEndpoint
 
             found.append(LoadsEndpoint(url, api_key=self._sglang_key, digest_key=digest_key))
+        if self._settings.request_metrics is not None:
+            found.append(RequestRecords(Path(self._settings.request_metrics)))
         return found
 
     def _say(self, url: str) -> None:

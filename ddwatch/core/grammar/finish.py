@@ -1,5 +1,7 @@
 """Finished requests (`--log-requests`, text or JSON): numbers only, never a word of the request."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +26,8 @@ class Event(msgspec.Struct, frozen=True):
 
 
 EVENT = msgspec.json.Decoder(Event)
+LONGEST_HISTOGRAM = 1024
+PRINTED_COUNTS = re.compile(r"\[\d{1,15}(, ?\d{1,15}){0,1023}\]")
 
 
 def count(value: object) -> int | None:
@@ -37,12 +41,27 @@ def amount(value: object) -> float | None:
     return float(value) if fine else None  # type: ignore[arg-type]
 
 
-def done(message: Message, meta: dict[str, Any]) -> RequestDone | None:
+def histogram(value: object) -> tuple[int, ...] | None:
+    """Steps by accepted drafts, as JSON reads them or as a text line prints them; or nothing."""
+    if isinstance(value, str) and PRINTED_COUNTS.fullmatch(value):
+        value = [int(number) for number in value.strip("[]").split(",")]
+    if not isinstance(value, list) or not 0 < len(value) <= LONGEST_HISTOGRAM:
+        return None
+    counts = [count(number) for number in value]
+    return None if None in counts else tuple(number for number in counts if number is not None)
+
+
+def done(message: Message, meta: Mapping[str, Any]) -> RequestDone | None:
     """The record of one request's meta_info."""
     finish = meta.get("finish_reason")
     kind = finish.get("type") if isinstance(finish, dict) else finish
     known = RequestDone(
         **message.where,
+        first_token_seconds=amount(meta.get("first_token_latency")),
+        queue_seconds=amount(meta.get("queue_time")),
+        throughput_tokens_per_second=amount(meta.get("decode_throughput")),
+        accepted_drafts=histogram(meta.get("spec_correct_drafts_histogram", meta.get("spec_accept_histogram"))),
+        retractions=count(meta.get("num_retractions")),
         prompt_tokens=count(meta.get("prompt_tokens")),
         completion_tokens=count(meta.get("completion_tokens")),
         cached_tokens=count(meta.get("cached_tokens")),

@@ -1,0 +1,144 @@
+"""A finished request is judged by the seconds in which it ran, told once, and says when it cannot be judged."""
+
+import pytest
+
+from ddwatch.core.history import Ring
+from ddwatch.core.records import RequestDone
+from ddwatch.core.request_view import FinishedRequest
+from ddwatch.core.requests import HISTOGRAM_DEPTH, RequestBook, accept_length, speed
+from ddwatch.core.snapshot import Point, PointState
+
+END = 1000.0
+
+
+def ring(
+    *, step: float | None = 0.1, contaminated: frozenset[int] = frozenset(), state: dict[int, PointState] | None = None
+) -> Ring:
+    """Twenty seconds of one request at an expected step time, with a band of 20 %."""
+    made = Ring()
+    for second in range(20):
+        at = END - 20 + second
+        made.add_point(
+            Point(
+                seq=made.next_seq(),
+                at=at,
+                state=(state or {}).get(second, "data"),
+                contaminated=second in contaminated,
+                throughput=29.0,
+                accept_length=2.9,
+                step_seconds=step,
+                batch=1,
+                expected_throughput=29.0 if step is not None else None,
+                expected_low=29.0 * 0.8 if step is not None else None,
+                expected_high=29.0 * 1.2 if step is not None else None,
+                expected_step_seconds=step,
+            )
+        )
+    return made
+
+
+def done(
+    tokens: int = 300, *, rate: float | None = 29.0, accept: float | None = 2.9, latency: float = 12.0
+) -> RequestDone:
+    return RequestDone(
+        at=END,
+        prompt_tokens=500,
+        completion_tokens=tokens,
+        latency_seconds=latency,
+        first_token_seconds=1.5,
+        throughput_tokens_per_second=rate,
+        accept_length=accept,
+    )
+
+
+def judged(record: RequestDone, past: Ring | None = None) -> FinishedRequest:
+    seen = RequestBook(ring() if past is None else past).see(record)
+    assert seen is not None
+    return seen
+
+
+def test_expected_is_its_own_accept_length_over_the_step_times_of_its_seconds() -> None:
+    request = judged(done())
+    assert request.expected == pytest.approx(29.0)
+    assert [request.expected_low, request.expected_high, request.ratio] == pytest.approx([23.2, 34.8, 1.0])
+    assert (request.verdict, request.reason) == ("as-expected", None)
+
+
+def test_hard_text_is_no_slowness_and_a_slow_step_is() -> None:
+    assert judged(done(rate=14.0, accept=1.4)).verdict == "as-expected"
+    slow = judged(done(rate=20.0))
+    assert slow.verdict == "slow"
+    assert slow.ratio == pytest.approx(20 / 29)
+    assert judged(done(rate=40.0)).verdict == "fast"
+
+
+@pytest.mark.parametrize(
+    ("record", "past", "reason"),
+    [
+        (done(8), None, "too short"),
+        (RequestDone(at=END, prompt_tokens=5, completion_tokens=50), None, "its time is not told"),
+        (RequestDone(at=END, completion_tokens=50, latency_seconds=9.0), None, "queue and prefill are inside its time"),
+        (done(), Ring(), "too few clean seconds"),
+        (done(latency=3.2), None, "too few clean seconds"),
+        (done(), ring(step=None), "no model for this load"),
+        (
+            done(),
+            ring(contaminated=frozenset({12, 13, 14, 15})),
+            "prefills or other requests' beginnings and ends inside",
+        ),
+        (done(), ring(state={14: "gap"}), "not seen from its first token to its end"),
+        (done(accept=None), None, "its accept length is not told"),
+    ],
+)
+def test_what_cannot_be_judged_says_why(record: RequestDone, past: Ring | None, reason: str) -> None:
+    request = judged(record, past)
+    assert (request.verdict, request.reason, request.expected) == ("unjudged", reason, None)
+
+
+def test_its_own_beginning_and_end_do_not_make_it_unclean() -> None:
+    assert judged(done(), ring(contaminated=frozenset({9, 19}))).verdict == "as-expected"
+
+
+def test_speed_is_without_queue_and_prefill_where_the_first_token_is_known() -> None:
+    record = RequestDone(at=END, completion_tokens=101, latency_seconds=6.0, first_token_seconds=1.0)
+    assert speed(record) == (20.0, False)
+    assert speed(RequestDone(at=END, completion_tokens=60, latency_seconds=6.0)) == (10.0, True)
+    assert speed(RequestDone(at=END, completion_tokens=0, latency_seconds=6.0)) == (None, False)
+    assert speed(RequestDone(at=END)) == (None, False)
+
+
+def test_accept_length_comes_from_the_exact_distribution_first() -> None:
+    assert accept_length(RequestDone(at=END, accept_length=9.0, accepted_drafts=(16, 3, 2, 1))) == pytest.approx(
+        32 / 22
+    )
+    assert accept_length(RequestDone(at=END, accept_length=2.5, accepted_drafts=(0, 0))) == 2.5
+    assert accept_length(RequestDone(at=END, completion_tokens=30, verify_steps=10)) == 3.0
+    assert accept_length(RequestDone(at=END)) is None
+
+
+def test_a_request_that_two_witnesses_tell_of_is_one() -> None:
+    past = ring()
+    book = RequestBook(past)
+    assert book.see(done()) is not None
+    assert book.see(done()) is None
+    assert book.see(done(latency=12.5)) is not None
+    assert [request.latency_seconds for request in past.since(0).requests] == [12.0, 12.5]
+    untimed = RequestDone(at=END, prompt_tokens=5, completion_tokens=50)
+    assert book.see(untimed) is not None and book.see(untimed) is not None
+
+
+def test_the_histogram_counts_every_step_once_and_is_absent_where_nobody_tells() -> None:
+    book = RequestBook(ring())
+    book.see(done())
+    assert book.histogram() is None
+    for number, drafts in enumerate(((10, 5, 4, 2), (1,), (0, 0, 0, 0, 0, 7))):
+        book.see(
+            RequestDone(at=END + number, completion_tokens=9, latency_seconds=1.0 + number, accepted_drafts=drafts)
+        )
+    histogram = book.histogram()
+    assert histogram is not None
+    assert (histogram.steps, histogram.requests, histogram.since) == ((11, 5, 4, 2, 0, 7), 3, END)
+    book.see(RequestDone(at=END + 9, completion_tokens=9, latency_seconds=9.0, accepted_drafts=(1,) * 500))
+    deep = book.histogram()
+    assert deep is not None
+    assert (len(deep.steps), sum(deep.steps)) == (HISTOGRAM_DEPTH, 29 + 500)
