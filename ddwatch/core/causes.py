@@ -1,13 +1,20 @@
 """What may have made the steps slow: what is known to have begun with it, in order of likelihood, and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from ddwatch.core.durations import in_words
 from ddwatch.core.snapshot import ServerView
 
 NEAR_SECONDS = 120.0
 """What began within this time of the onset began with it."""
+RECOVERY_LINES = 10
+"""Clean lines after a full KV pool, from which steps that are still slow have not recovered."""
+PREFILL_SHARE = 0.3
+"""Share of lately seen windows with prefill in them, from which it is a candidate."""
+
+Evidence = Mapping[str, float | int | str | None]
 
 
 class Cause(Struct, frozen=True):
@@ -29,6 +36,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Findings about cards or host: since when, what, and what to do."""
     changed_arguments: str | None = None
     """What the last restart changed, in words."""
+    prefill_share: float | None = None
+    """Share of the newest windows that had prefill in them."""
 
 
 NOTHING = Cause(
@@ -37,39 +46,91 @@ NOTHING = Cause(
 )
 
 
-def causes(since: float, facts: Facts) -> tuple[Cause, ...]:
-    """Candidates in order of likelihood; never empty.
+PREFILL_NEXT = "lower --chunked-prefill-size, or keep long prompts off this instance"
+
+
+def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
+    """Candidates for slow steps in order of likelihood; never empty.
 
     Args:
         since: onset of the slow steps, seconds since the epoch.
         facts: what else is known.
+        evidence: of the suspicion: the form of the excess and the lines it rests on.
     """
-    found = list(_hardware(since, facts.hardware))
-    if facts.graph_off_since is not None and abs(facts.graph_off_since - since) <= NEAR_SECONDS:
+    found = [Cause(text, step) for at, text, step in facts.hardware if _near(at, since)]
+    if _near(facts.graph_off_since, since):
         found.append(
             Cause(
                 "CUDA graph is off at this batch", "check --cuda-graph-max-bs against the batch, and the start-up log"
             )
         )
-    if facts.retracted_at is not None and abs(facts.retracted_at - since) <= NEAR_SECONDS:
+    if facts.retracted_at is not None and _near(facts.retracted_at, since):
+        found.append(_retracted(facts.retracted_at - since, evidence))
+    found += _restarted(
+        since,
+        facts,
+        "it is slow since the restart",
+        "ddwatch compare LOG shows the changed arguments and the step time at equal batch and context",
+    )
+    if evidence.get("form") == "batch":
         found.append(
             Cause(
-                "the KV pool was full and requests were sent back",
-                "lower --max-running-requests, or raise --mem-fraction-static",
+                "it grows with the batch: more requests cost more than they did",
+                "check --cuda-graph-max-bs and --max-running-requests against the batch",
             )
         )
-    started = facts.server.started_at
-    if started is not None and abs(started - since) <= NEAR_SECONDS:
-        what = facts.changed_arguments
-        found.append(
-            Cause(
-                f"it is slow since the restart ({what})" if what else "it is slow since the restart",
-                "ddwatch compare LOG shows the changed arguments and the step time at equal batch and context",
-            )
-        )
+    if facts.prefill_share is not None and facts.prefill_share >= PREFILL_SHARE:
+        found.append(Cause(f"prefill stands in {facts.prefill_share * 100:.0f} % of the windows", PREFILL_NEXT))
     return tuple(found) or (NOTHING,)
 
 
-def _hardware(since: float, findings: Sequence[tuple[float, str, str]]) -> list[Cause]:
-    near = [one for one in findings if abs(one[0] - since) <= NEAR_SECONDS]
-    return [Cause(text, step) for _, text, step in near]
+def accept_causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
+    """Candidates for a low accept length in order of likelihood; empty when nothing is known to have begun with it.
+
+    Args:
+        since: onset, seconds since the epoch.
+        facts: what else is known.
+        evidence: of the suspicion: what a prefix cache restored before it.
+    """
+    found = _restarted(
+        since,
+        facts,
+        "it is low since the restart",
+        "check the drafter's start-up lines: backend fallback, block size mismatch",
+    )
+    restored, at = evidence.get("restored_tokens"), evidence.get("restored_at")
+    if isinstance(restored, int) and isinstance(at, float) and _near(at, since):
+        found.append(
+            Cause(
+                f"a prefix-cache hit restored {restored} tokens that the drafter has not seen",
+                "compare with a request that hits no prefix (another first sentence): does the accept length return?",
+            )
+        )
+    return tuple(found)
+
+
+def _near(at: float | None, since: float) -> bool:
+    return at is not None and abs(at - since) <= NEAR_SECONDS
+
+
+def _retracted(after: float, evidence: Evidence) -> Cause:
+    """A full KV pool, so many seconds after the onset."""
+    when = f"{in_words(abs(after))} {'after' if after > 0.0 else 'before'} the first slow step"
+    lines = evidence.get("lines")
+    still = f"; not recovered in {lines} clean lines" if isinstance(lines, int) and lines >= RECOVERY_LINES else ""
+    return Cause(
+        f"the KV pool was full and requests were sent back, {when}{still}",
+        "lower --max-running-requests, or raise --mem-fraction-static",
+    )
+
+
+def _restarted(since: float, facts: Facts, text: str, step: str) -> list[Cause]:
+    if not _near(facts.server.started_at, since):
+        return []
+    what = facts.changed_arguments
+    return [Cause(f"{text} ({what})" if what else text, step)]
+
+
+def words(found: Sequence[Cause]) -> tuple[str | None, tuple[str, ...]]:
+    """Causes as a verdict carries them: one phrase, and what to do about each."""
+    return "; ".join(cause.text for cause in found) or None, tuple(dict.fromkeys(cause.next_step for cause in found))

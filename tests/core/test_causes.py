@@ -1,31 +1,40 @@
-"""What began with the slow steps is named first; without anything that did, ddwatch says that it found nothing."""
+"""What began with a change is named first; without anything that did, ddwatch says that it found nothing."""
 
-from ddwatch.core.causes import NOTHING, Facts, causes
+from ddwatch.core.causes import NOTHING, PREFILL_NEXT, Evidence, Facts, accept_causes, causes, words
 from ddwatch.core.snapshot import ServerView
 
 ONSET = 1000.0
 
 
-def told(**facts: object) -> list[str]:
+def told(evidence: Evidence | None = None, **facts: object) -> list[str]:
     known = {"server": ServerView(), **facts}
-    return [cause.text for cause in causes(ONSET, Facts(**known))]  # type: ignore[arg-type]
+    return [cause.text for cause in causes(ONSET, Facts(**known), evidence or {})]  # type: ignore[arg-type]
 
 
 def test_without_a_fact_nothing_is_made_up() -> None:
-    assert causes(ONSET, Facts(server=ServerView())) == (NOTHING,)
+    assert causes(ONSET, Facts(server=ServerView()), {}) == (NOTHING,)
     assert "compare" in NOTHING.next_step
+    assert accept_causes(ONSET, Facts(server=ServerView()), {}) == ()
+    assert words(()) == (None, ())
 
 
 def test_only_what_began_with_it_is_a_cause() -> None:
-    assert told(retracted_at=ONSET - 5) == ["the KV pool was full and requests were sent back"]
+    full = "the KV pool was full and requests were sent back, "
+    assert told(retracted_at=ONSET - 5) == [f"{full}5.0 s before the first slow step"]
+    assert told(retracted_at=ONSET + 12) == [f"{full}12 s after the first slow step"]
     assert told(retracted_at=ONSET - 900) == [NOTHING.text]
     assert told(graph_off_since=ONSET + 3) == ["CUDA graph is off at this batch"]
     assert told(graph_off_since=ONSET - 9000) == [NOTHING.text]
 
 
+def test_a_full_pool_that_is_not_recovered_from_says_for_how_long() -> None:
+    assert told({"lines": 9}, retracted_at=ONSET)[0].endswith("first slow step")
+    assert told({"lines": 14}, retracted_at=ONSET)[0].endswith("; not recovered in 14 clean lines")
+
+
 def test_a_card_that_began_with_it_comes_first() -> None:
     finding = (ONSET - 2, "GPU 5 thermal slowdown, 1.62 GHz against 2.41 on the others", "check airflow")
-    found = causes(ONSET, Facts(server=ServerView(), retracted_at=ONSET, hardware=(finding,)))
+    found = causes(ONSET, Facts(server=ServerView(), retracted_at=ONSET, hardware=(finding,)), {})
     assert found[0].text.startswith("GPU 5")
     assert found[0].next_step == "check airflow"
     assert len(found) == 2
@@ -37,3 +46,26 @@ def test_a_process_that_was_born_slow_is_blamed_on_its_start_with_what_changed()
     assert told(server=server, changed_arguments="+disable_cuda_graph") == [
         "it is slow since the restart (+disable_cuda_graph)"
     ]
+
+
+def test_what_grows_with_the_batch_and_what_stands_beside_prefill_is_said_so() -> None:
+    assert told({"form": "batch"}) == ["it grows with the batch: more requests cost more than they did"]
+    assert told({"form": "offset"}) == [NOTHING.text]
+    assert told(prefill_share=0.1) == [NOTHING.text]
+    found = causes(ONSET, Facts(server=ServerView(), prefill_share=0.45), {})
+    assert words(found) == ("prefill stands in 45 % of the windows", (PREFILL_NEXT,))
+
+
+def test_a_low_accept_length_is_set_beside_the_prefix_cache_and_the_restart_before_it() -> None:
+    facts = Facts(server=ServerView(started_at=ONSET - 60), changed_arguments="speculative_draft_model a → b")
+    hit: Evidence = {"restored_at": ONSET - 4.0, "restored_tokens": 5200}
+
+    cause, steps = words(accept_causes(ONSET, facts, hit))
+
+    assert cause == (
+        "it is low since the restart (speculative_draft_model a → b); "
+        "a prefix-cache hit restored 5200 tokens that the drafter has not seen"
+    )
+    assert [step.split()[0] for step in steps] == ["check", "compare"]
+    old: Evidence = {**hit, "restored_at": ONSET - 900.0}
+    assert accept_causes(ONSET, Facts(server=ServerView()), old) == ()

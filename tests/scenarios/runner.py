@@ -115,6 +115,9 @@ class Shown(Strict, frozen=True):
     batch: int | None = None
     live_ranks: int | None = None
     notes: tuple[VerdictName, ...] | None = None
+    sentence: str | None = None
+    """The verdict's, by then."""
+    cause: str | None = None
 
 
 class Story(Strict, frozen=True, kw_only=True):
@@ -252,4 +255,6 @@ class Played:
             "batch": snapshot.now.batch,
             "live_ranks": sum(rank.live for rank in snapshot.ranks),
             "notes": tuple(note.name for note in snapshot.notes),
+            "sentence": snapshot.verdict.sentence,
+            "cause": snapshot.verdict.cause,
         }

@@ -12,6 +12,7 @@ from statistics import fmean, median, stdev
 
 from ddwatch.core.detection.suspicion import Phases, Suspicion
 from ddwatch.core.expectation.accept import AcceptCurve, lowest_p1
+from ddwatch.core.records import PrefillBatch
 from ddwatch.core.snapshot import Sample
 
 LOW_NAME = "low-accept"
@@ -34,6 +35,8 @@ BELOW_SHARE = 0.97
 """Below the learned range means below this share of the smallest p1."""
 NEARLY_ALL = 0.9
 LONGEST_STEP_OF_TIME = 30.0
+RESTORED_TOKENS = 256
+"""A hit in the prefix cache that is smaller explains nothing; nor does one that is less than half of its prefill."""
 
 
 class AcceptBlock:
@@ -86,6 +89,13 @@ class AcceptDetector:
         self._high = Phases()
         self._mean: float | None = None
         self._below: float | None = None
+        self._restored: tuple[float, int] | None = None
+
+    def prefilled(self, record: PrefillBatch) -> None:
+        """A prefill; tokens that come from the prefix cache have no draft context."""
+        cached, new = record.cached_tokens or 0, record.new_tokens or 0
+        if cached >= RESTORED_TOKENS and cached >= new:
+            self._restored = (record.at, cached)
 
     def restart(self, at: float) -> None:
         """A new process: what was seen of the old one says nothing about it."""
@@ -95,6 +105,7 @@ class AcceptDetector:
         self._open = None
         self._at = None
         self._mean = self._below = None
+        self._restored = None
 
     def see(self, sample: Sample) -> None:
         """Takes the next sample; contaminated ones and those without accept length are left out."""
@@ -178,6 +189,10 @@ class AcceptDetector:
                 else f"accept length {self._mean:.1f} of {size}: the text may be repeating itself"
             )
             limit = BROKEN if name == LOW_NAME else LOOPING_SHARE * (size or 0)
+            at, tokens = (None, None) if self._restored is None else self._restored
+            restored: dict[str, float | int | None] = (
+                {"restored_at": at, "restored_tokens": tokens} if name == LOW_NAME else {}
+            )
             found.append(
                 Suspicion(
                     name=name,
@@ -187,7 +202,7 @@ class AcceptDetector:
                     strength=limit / self._mean if name == LOW_NAME else self._mean / limit,
                     what=what,
                     because=phases.because,
-                    evidence={"accept_length": self._mean, "limit": limit, "over_lowest_p1": self._below},
+                    evidence={"accept_length": self._mean, "limit": limit, "over_lowest_p1": self._below, **restored},
                 )
             )
         return tuple(found)

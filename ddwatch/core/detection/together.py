@@ -8,7 +8,7 @@ from ddwatch.core.detection.storm import RESTARTS, RETRACTIONS, Storm
 from ddwatch.core.detection.suspicion import Suspicion
 from ddwatch.core.detection.text import TextChanged, TextWatch
 from ddwatch.core.expectation.profile import Profile
-from ddwatch.core.records import Record, Retraction, ServerStart, ServerStop, SpeculationSetup
+from ddwatch.core.records import PrefillBatch, Record, Retraction, ServerStart, ServerStop, SpeculationSetup
 from ddwatch.core.snapshot import Sample
 
 
@@ -62,6 +62,8 @@ class Detectors:
         self.progress.see(record)
         if isinstance(record, Retraction):
             self._retractions.see(record.at)
+        elif isinstance(record, PrefillBatch):
+            self._accept.prefilled(record)
         elif isinstance(record, SpeculationSetup):
             self.speculation(record.block_size or self._accept.block_size)
         elif isinstance(record, ServerStop):

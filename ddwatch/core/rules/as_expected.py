@@ -3,12 +3,17 @@
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
+ACCUSES = ("stalled", "starved", "slow-step")
+"""While one of these fires, an old comparison must not stand beside it and contradict it."""
+
 
 def judge(situation: Situation) -> Verdict | None:
     """Holds where the model may judge and no rule before it accuses; being faster is never held against a service."""
     judged = situation.judged
     expected, ratio = judged.expected, judged.ratio
     if expected is None or not situation.judgeable:
+        return None
+    if any(one.name in ACCUSES and one.phase == "firing" for one in situation.suspicions):
         return None
     evidence: dict[str, float | int | str | None] = {
         "expected_tokens_per_second": expected.tokens_per_second,

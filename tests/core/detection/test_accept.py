@@ -6,6 +6,7 @@ import pytest
 
 from ddwatch.core.detection.accept import AcceptDetector
 from ddwatch.core.expectation.accept import AcceptCurve, curve
+from ddwatch.core.records import PrefillBatch
 from tests.core.detection.traffic import START, accept_samples
 
 
@@ -112,3 +113,18 @@ def test_contaminated_and_incomplete_samples_are_left_out() -> None:
         detector.see(type(sample)(at=sample.at, batch=1))
 
     assert detector.suspicions(START + 400.0) == ()
+
+
+def test_what_a_prefix_cache_restored_before_is_evidence_until_a_restart() -> None:
+    detector = AcceptDetector(block_size=16)
+    detector.prefilled(PrefillBatch(at=START - 9.0, new_tokens=4000, cached_tokens=3000))
+    detector.prefilled(PrefillBatch(at=START - 5.0, new_tokens=120, cached_tokens=5200))
+    detector.prefilled(PrefillBatch(at=START - 1.0, new_tokens=60, cached_tokens=64))
+    played(detector, (1.1, 60))
+
+    (low,) = detector.suspicions(START + 120.0)
+    assert (low.evidence["restored_at"], low.evidence["restored_tokens"]) == (START - 5.0, 5200)
+    detector.restart(START + 130.0)
+    played(detector, (1.1, 60))
+    (low,) = detector.suspicions(START + 120.0)
+    assert low.evidence["restored_tokens"] is None
