@@ -1,0 +1,1 @@
+"""Looks for SGLang servers among the processes of this machine. Reads only, and asks no server but by a plain GET."""
