@@ -75,7 +75,7 @@ def judge(record: RequestDone, points: Sequence[Point]) -> Judged:
     if measured is None or record.latency_seconds is None:
         return Judged(reason="its time is not told")
     if whole:
-        return Judged(reason="queue and prefill are inside its time")
+        return Judged(reason="with queue and prefill")
     if (record.completion_tokens or 0) < LEAST_TOKENS:
         return Judged(reason="too short")
     began = record.at - record.latency_seconds + (record.first_token_seconds or 0.0)
@@ -83,10 +83,10 @@ def judge(record: RequestDone, points: Sequence[Point]) -> Judged:
         began = record.at - (record.completion_tokens - 1) / measured
     ran = [point for point in points if began - 1.0 < point.at <= record.at]
     if any(point.state != "data" for point in ran[1:]):
-        return Judged(reason="not seen from its first token to its end")
+        return Judged(reason="not seen throughout")
     inner = ran[1:-1]
     if inner and sum(not point.contaminated for point in inner) < CLEAN_SHARE * len(inner):
-        return Judged(reason="prefills or other requests' beginnings and ends inside")
+        return Judged(reason="others' prefills inside")
     clean = [point for point in ran if not point.contaminated]
     steps = [point.expected_step_seconds for point in clean if point.expected_step_seconds is not None]
     if clean and not steps:
@@ -95,7 +95,7 @@ def judge(record: RequestDone, points: Sequence[Point]) -> Judged:
         return Judged(reason="too few clean seconds")
     if accept is None:
         if any(point.accept_length is not None and point.accept_length != 1.0 for point in clean):
-            return Judged(reason="its accept length is not told")
+            return Judged(reason="accept length not told")
         # An engine that never speaks of acceptance commits one token per step.
         accept = 1.0
     expected = accept / mean(steps)

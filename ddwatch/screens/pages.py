@@ -6,6 +6,7 @@ from textual.binding import Binding, BindingType
 
 from ddwatch.screens.page import Page
 from ddwatch.widgets.listing import EventListing, HelpListing, SourceListing
+from ddwatch.widgets.requests import RequestListing
 from ddwatch.widgets.why import WhyListing
 
 
@@ -21,6 +22,13 @@ class SourcePage(Page):
 
     LISTING = SourceListing
     BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "leave", "back", priority=True, show=False)]
+
+
+class RequestPage(Page):
+    """Finished requests."""
+
+    LISTING = RequestListing
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "leave", "back", priority=True, show=False)]
 
 
 class WhyPage(Page):
@@ -51,6 +59,7 @@ class PageEntry(NamedTuple):
 
 PAGES: tuple[PageEntry, ...] = (
     PageEntry("e", "e", "All events", "With local times", EventPage),
+    PageEntry("r", "r", "Finished requests", "Speed, expectation, accept length and verdict of each", RequestPage),
     PageEntry("s", "s", "All sources", "State, age, losses", SourcePage),
     PageEntry("x", "x", "Why", "What the verdict rests on, in full", WhyPage),
     PageEntry("question_mark", "?", "Help", "What signs and keys mean", HelpPage),

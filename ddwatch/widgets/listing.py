@@ -144,6 +144,7 @@ HELP: tuple[tuple[str, str], ...] = (
     ("", "  load, ranks, events, sources; again or escape: back"),
     ("tab", "choose a panel; enter: make it large; tab: the next one"),
     ("x  e  s", "why · all events · all sources; again or escape: back"),
+    ("r", "finished requests; o: newest, lowest ratio or longest first"),
     ("p ← → [ ]", "in a replay: pause, back and on 30 s, slower and faster"),
     ("ctrl+p", "all commands by name"),
     ("ctrl+z", "to the shell; `fg` brings it back"),

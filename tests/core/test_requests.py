@@ -77,17 +77,17 @@ def test_hard_text_is_no_slowness_and_a_slow_step_is() -> None:
     [
         (done(8), None, "too short"),
         (RequestDone(at=END, prompt_tokens=5, completion_tokens=50), None, "its time is not told"),
-        (RequestDone(at=END, completion_tokens=50, latency_seconds=9.0), None, "queue and prefill are inside its time"),
+        (RequestDone(at=END, completion_tokens=50, latency_seconds=9.0), None, "with queue and prefill"),
         (done(), Ring(), "too few clean seconds"),
         (done(latency=3.2), None, "too few clean seconds"),
         (done(), ring(step=None), "no model for this load"),
         (
             done(),
             ring(contaminated=frozenset({12, 13, 14, 15})),
-            "prefills or other requests' beginnings and ends inside",
+            "others' prefills inside",
         ),
-        (done(), ring(state={14: "gap"}), "not seen from its first token to its end"),
-        (done(accept=None), None, "its accept length is not told"),
+        (done(), ring(state={14: "gap"}), "not seen throughout"),
+        (done(accept=None), None, "accept length not told"),
     ],
 )
 def test_what_cannot_be_judged_says_why(record: RequestDone, past: Ring | None, reason: str) -> None:
