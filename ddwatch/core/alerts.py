@@ -1,23 +1,44 @@
 """Verdicts over time become incidents: each begins once and is resolved once, whatever flickers in between."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ddwatch.core.snapshot import Verdict
+from ddwatch.core.alert_orders import Order
+from ddwatch.core.alert_view import AlertState, AlertView, MuteView
+from ddwatch.core.snapshot import Verdict, VerdictName
 
 CALM_SECONDS = 60.0
 """A verdict that has not held for this long is over; one that comes back earlier is the same incident."""
+RESUMED_SECONDS = 300.0
+"""An incident of an earlier watch is over when its verdict does not hold again within this time."""
+KEPT = 50
+"""Incidents of the log; the resolved ones that are oldest give way."""
 
 
 class Incident(Struct, frozen=True, kw_only=True):
     """One thing that is, or was, wrong."""
 
+    id: str
+    """What messages call it."""
     verdict: Verdict
     """As it stood when the incident began."""
+    began_at: float
     resolved_at: float | None = None
     """When the verdict was last seen to hold; None while the incident lasts."""
+
+
+class _Open(Struct):
+    """An incident that lasts."""
+
+    incident: Incident
+    newest: Verdict
+    """As it was last seen to hold."""
+    seen_at: float
+    calm_from: float
+    """Since when it has not held."""
 
 
 class Incidents:
@@ -25,7 +46,10 @@ class Incidents:
 
     def __init__(self, calm_seconds: float = CALM_SECONDS) -> None:
         self._calm_seconds = calm_seconds
-        self._open: dict[str, tuple[Incident, float]] = {}
+        self._open: dict[VerdictName, _Open] = {}
+        self._over: deque[AlertView] = deque(maxlen=KEPT)
+        """Resolved ones, the newest last."""
+        self._orders: tuple[Order, ...] = ()
 
     def see(self, now: float, held: Sequence[Verdict], *, loud: bool) -> list[Incident]:
         """What has begun and what is over, in that order.
@@ -37,14 +61,118 @@ class Incidents:
         """
         changes: list[Incident] = []
         if loud and held and held[0].name not in self._open:
-            began = Incident(verdict=held[0])
-            self._open[held[0].name] = (began, now)
+            began = Incident(id=self._name(held[0]), verdict=held[0], began_at=now)
+            self._open[held[0].name] = _Open(began, held[0], now, now)
             changes.append(began)
-        names = {verdict.name for verdict in held}
-        for name, (incident, seen_at) in list(self._open.items()):
-            if name in names:
-                self._open[name] = (incident, now)
-            elif now - seen_at >= self._calm_seconds:
+        holding = {verdict.name: verdict for verdict in held}
+        for name, one in list(self._open.items()):
+            if name in holding:
+                one.newest, one.seen_at, one.calm_from = holding[name], now, now
+            elif now - one.calm_from >= self._calm_seconds:
                 del self._open[name]
-                changes.append(replace(incident, resolved_at=seen_at))
+                over = replace(one.incident, resolved_at=one.seen_at)
+                self._over.append(_view(over, one.newest, "resolved"))
+                changes.append(over)
         return changes
+
+    def _name(self, verdict: Verdict) -> str:
+        """A name for a new incident; the second one of the same second has a number behind it."""
+        first = name = f"{verdict.name}-{int(verdict.since)}"
+        known = {alert.incident for alert in self._over}
+        number = 2
+        while name in known:
+            name = f"{first}-{number}"
+            number += 1
+        return name
+
+    def obey(self, orders: Sequence[Order]) -> None:
+        """Takes all that the operator asked for; what was asked before and is not among it is undone."""
+        self._orders = tuple(orders)
+
+    def restore(self, alerts: Sequence[AlertView], now: float, ended_at: float | None = None) -> None:
+        """Takes back the log of an earlier watch, in the order of `views`; what was open is open.
+
+        Args:
+            alerts: as `views` gave them.
+            now: when this watch begins.
+            ended_at: when the earlier one ended.
+        """
+        for alert in reversed(alerts):
+            if alert.state == "resolved":
+                self._over.append(alert)
+            elif alert.open and alert.name not in self._open:
+                verdict = Verdict(
+                    name=alert.name,
+                    severity=alert.severity,
+                    since=alert.since,
+                    sentence=alert.sentence,
+                    evidence=alert.evidence,
+                    cause=alert.cause,
+                    next_steps=alert.next_steps,
+                )
+                incident = Incident(id=alert.incident, verdict=verdict, began_at=alert.began_at)
+                seen_at = now if ended_at is None else max(alert.began_at, min(ended_at, now))
+                self._open[alert.name] = _Open(incident, verdict, seen_at, now + RESUMED_SECONDS - self._calm_seconds)
+
+    def views(self, now: float, pending: Sequence[Verdict] = ()) -> tuple[AlertView, ...]:
+        """The log: what is suspected, what is open and what is over, each the newest first.
+
+        Args:
+            now: when.
+            pending: what is suspected and not sure, as the verdict that it would be.
+        """
+        shown = [
+            _view(Incident(id=f"{one.name}-{int(one.since)}", verdict=one, began_at=one.since), one, "pending")
+            for one in pending
+            if one.name not in self._open
+        ]
+        shown.sort(key=_begin)
+        lasting = [self._lasting(one, now) for one in self._open.values()]
+        lasting.sort(key=_begin)
+        room = max(0, KEPT - len(shown) - len(lasting))
+        return (*shown, *lasting, *list(reversed(self._over))[:room])
+
+    def mutes(self, now: float) -> tuple[MuteView, ...]:
+        """What tells nobody now."""
+        found = [order for order in self._orders if order.kind == "mute" and order.holds(now)]
+        return tuple(
+            MuteView(name=order.alert, until=order.until, note=order.note) for order in found if order.until is not None
+        )
+
+    def _lasting(self, one: _Open, now: float) -> AlertView:
+        for kind, state in _STATES:
+            for order in reversed(self._orders):
+                about = (
+                    order.alert == one.incident.verdict.name if kind == "mute" else order.incident == one.incident.id
+                )
+                if order.kind == kind and about and order.holds(now):
+                    return _view(one.incident, one.newest, state, order.until, order.note)
+        return _view(one.incident, one.newest, "firing")
+
+
+_STATES: tuple[tuple[str, AlertState], ...] = (("mute", "muted"), ("acknowledge", "acknowledged"))
+"""A mute keeps more from being told, so it is what is shown of both."""
+
+
+def _begin(alert: AlertView) -> float:
+    return -alert.began_at
+
+
+def _view(
+    incident: Incident, newest: Verdict, state: AlertState, until: float | None = None, note: str = ""
+) -> AlertView:
+    return AlertView(
+        incident=incident.id,
+        name=newest.name,
+        severity=newest.severity,
+        state=state,
+        since=incident.verdict.since,
+        began_at=incident.began_at,
+        resolved_at=incident.resolved_at,
+        until=until,
+        note=note,
+        sentence=newest.sentence,
+        cause=newest.cause,
+        next_steps=newest.next_steps,
+        evidence=newest.evidence,
+    )

@@ -1,7 +1,10 @@
 """Folds records into one immutable snapshot: the same code behind the live sidecar and every replay."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
+from ddwatch.core.alert_view import AlertView, KeepingView
 from ddwatch.core.alerts import Incidents
 from ddwatch.core.causes import Facts
 from ddwatch.core.comparison.epochs import coupled
@@ -20,6 +23,7 @@ from ddwatch.core.records import (
     LinesSeen,
     Loads,
     LogRecord,
+    OrdersSeen,
     PrefillBatch,
     Record,
     RequestDone,
@@ -34,6 +38,7 @@ from ddwatch.core.records import (
 from ddwatch.core.requests import RequestBook
 from ddwatch.core.rules import verdicts
 from ddwatch.core.rules.situation import Situation
+from ddwatch.core.rules.suspected import pending
 from ddwatch.core.snapshot import (
     History,
     Sample,
@@ -101,6 +106,8 @@ class Monitor:
         self._stamped = True
         self._verdict: Verdict | None = None
         self._incidents = Incidents()
+        self._pending: tuple[Verdict, ...] = ()
+        self._keeping: KeepingView | None = None
 
     def accept(self, record: Record, source: str = LOG) -> None:
         """Takes the next record of a source; records of one source come in order."""
@@ -138,6 +145,9 @@ class Monitor:
                 self._server(record)
             case SelfReading():
                 self._watch = SelfView(cpu_ratio=record.cpu_ratio, resident_bytes=record.resident_bytes)
+            case OrdersSeen():
+                self._keeping = record.keeping
+                self._incidents.obey(record.orders)
             case _:
                 self._server(record)
 
@@ -173,13 +183,18 @@ class Monitor:
             gpus=self._gpus.views(now),
             host=self._gpus.host(now),
             accepted=self._requests.histogram(),
+            alerts=self._incidents.views(now, self._pending),
+            mutes=self._incidents.mutes(now),
+            keeping=self._keeping,
         )
 
     def verdicts(self, now: float) -> tuple[Verdict, ...]:
         """The verdict and the notes beside it; a verdict keeps the `since` that it began with."""
         self._traffic.close_second(now)
         self._judging.compare(now, self._traffic.ranks.busy(now))
-        held = verdicts(self._situation(now))
+        situation = self._situation(now)
+        self._pending = pending(situation)
+        held = verdicts(situation)
         first = held[0]
         previous = self._verdict
         if previous is not None and previous.name == first.name:
@@ -216,9 +231,10 @@ class Monitor:
         """Every sample since this was last asked, flagged ones too; for one taker."""
         return self._traffic.fresh()
 
-    def restore(self, past: History) -> int:
-        """Takes back the points and events of an earlier watch; returns the newest sequence number."""
+    def restore(self, past: History, alerts: Sequence[AlertView] = (), ended_at: float | None = None) -> int:
+        """Takes back what an earlier watch, which ended then, has seen; returns the newest sequence number."""
         self._ring.restore(past)
+        self._incidents.restore(alerts, self._started_at, ended_at)
         return self._ring.seq
 
     def tallies(self) -> Tallies:

@@ -8,8 +8,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ddwatch.core.alert_view import AlertView, KeepingView, MuteView
 from ddwatch.core.hardware_view import GpuView, HostView
 from ddwatch.core.request_view import AcceptHistogram, FinishedRequest
+from ddwatch.core.verdict import Severity as Severity
+from ddwatch.core.verdict import Verdict as Verdict
+from ddwatch.core.verdict import VerdictName as VerdictName
 
 Flag = Literal["first", "idle", "prefill", "batch-changed", "request-ended", "gap", "warming"]
 """Why a sample is contaminated, by its position between other lines, never by its size."""
@@ -47,35 +51,6 @@ class Sample(Struct, frozen=True, kw_only=True):
     def clean(self) -> bool:
         """Whether the sample may be fitted, judged and averaged."""
         return not self.flags
-
-
-VerdictName = Literal[
-    "down",
-    "stalled",
-    "starved",
-    "blind",
-    "warming",
-    "idle",
-    "learning",
-    "slow-step",
-    "low-accept",
-    "high-accept",
-    "as-expected",
-]
-Severity = Literal["page", "notice", "ok", "unknown"]
-
-
-class Verdict(Struct, frozen=True, kw_only=True):
-    """What ddwatch holds of the service now, with the numbers that it was reached by."""
-
-    name: VerdictName
-    severity: Severity
-    since: float
-    sentence: str
-    """One plain sentence: what and why."""
-    evidence: dict[str, float | int | str | None] = {}
-    cause: str | None = None
-    next_steps: tuple[str, ...] = ()
 
 
 class Expected(Struct, frozen=True, kw_only=True):
@@ -295,6 +270,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     host: HostView | None = None
     accepted: AcceptHistogram | None = None
     """Where finished requests tell how many drafts each step accepted."""
+    alerts: tuple[AlertView, ...] = ()
+    """Suspicions, open incidents and the latest resolved ones, each the newest first; bounded."""
+    mutes: tuple[MuteView, ...] = ()
+    """Verdicts that tell nobody now, whether they hold or not."""
+    keeping: KeepingView | None = None
 
 
 PointState = Literal["data", "idle", "gap"]

@@ -13,7 +13,9 @@ UNREAD_EXAMPLES = 5
 HEADS_SECONDS = 60.0
 """The stretch over which unread lines are weighed against read ones."""
 HEADS_KEPT = 4096
-BESIDE = frozenset({"recording", "webhook", "notify command", "nvml", "host", "kernel log", "requests"})
+BESIDE = frozenset(
+    {"recording", "webhook", "notify command", "acknowledgements", "nvml", "host", "kernel log", "requests"}
+)
 """What ddwatch itself keeps and sends, and the machine: told among the sources, and no witness of the service."""
 UNREAD_EVENT_SECONDS = 300.0
 COPIES_SECONDS = 3.0

@@ -17,7 +17,7 @@ HISTORY_SCHEMA = "ddwatch.history/1"
 STREAM_SCHEMA = "ddwatch.stream/1"
 STEPS_SCHEMA = "ddwatch.steps/1"
 
-TIME_KEYS = frozenset({"at", "since", "started_at", "ready_at", "last_at"})
+TIME_KEYS = frozenset({"at", "since", "started_at", "ready_at", "last_at", "began_at", "resolved_at", "until"})
 """Every field of the snapshot types that is a time; a test compares this with the types."""
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddwatch.core import wire
+from ddwatch.core.alert_view import AlertView, MuteView
 from ddwatch.core.snapshot import Event, Frame, History, Now, Point, Sample, ServerView, Snapshot, SourceView, Verdict
 
 SNAPSHOT = Snapshot(
@@ -42,9 +43,9 @@ def test_times_travel_as_iso_with_offset_and_absent_values_as_null() -> None:
 
 def test_every_time_field_of_the_types_is_known_to_the_wire() -> None:
     named = set()
-    for kind in (Snapshot, ServerView, Now, Verdict, SourceView, Point, Event, Sample):
+    for kind in (Snapshot, ServerView, Now, Verdict, SourceView, Point, Event, Sample, AlertView, MuteView):
         for field in msgspec.structs.fields(kind):
-            if field.name == "at" or field.name.endswith("_at") or field.name == "since":
+            if field.name == "at" or field.name.endswith("_at") or field.name in ("since", "until"):
                 named.add(field.name)
     assert named == wire.TIME_KEYS
 

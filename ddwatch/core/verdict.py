@@ -1,0 +1,33 @@
+"""What ddwatch holds of the service at one instant, with the numbers that it was reached by."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+VerdictName = Literal[
+    "down",
+    "stalled",
+    "starved",
+    "blind",
+    "warming",
+    "idle",
+    "learning",
+    "slow-step",
+    "low-accept",
+    "high-accept",
+    "as-expected",
+]
+Severity = Literal["page", "notice", "ok", "unknown"]
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What ddwatch holds of the service now, with the numbers that it was reached by."""
+
+    name: VerdictName
+    severity: Severity
+    since: float
+    sentence: str
+    """One plain sentence: what and why."""
+    evidence: dict[str, float | int | str | None] = {}
+    cause: str | None = None
+    next_steps: tuple[str, ...] = ()
