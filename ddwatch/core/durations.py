@@ -1,4 +1,22 @@
-"""Says a stretch of time in words, the same way everywhere."""
+"""Says a stretch of time in words, the same way everywhere, and reads one that was typed."""
+
+import re
+
+LONGEST_SECONDS = 366 * 86400.0
+TYPED = re.compile(r"(\d+(?:\.\d+)?)(s|min|m|h|d)")
+UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds_of(text: str) -> float:
+    """`90s`, `15m`, `1h30m`, `2d` as seconds; raises ValueError with a phrase for anything else."""
+    words = text.strip().lower().replace(" ", "")
+    found = TYPED.findall(words)
+    if not found or "".join(number + unit for number, unit in found) != words:
+        raise ValueError("must be a time like 90s, 15m, 4h or 1d")
+    total = sum(float(number) * UNITS[unit] for number, unit in found)
+    if not 0 < total <= LONGEST_SECONDS:
+        raise ValueError("must be more than nothing and at most a year")
+    return total
 
 
 def in_words(seconds: float) -> str:

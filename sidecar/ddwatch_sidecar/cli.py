@@ -61,6 +61,7 @@ def parser() -> Parser:
     add("--webhook-file", metavar="FILE", help="the secret address that incidents are posted to (else DDWATCH_WEBHOOK)")
     add("--notify-command", action="append", metavar="WORD", help="a command run for each incident; once for each word")
     add("--notify-severity", choices=("notice", "page"), help="the least severity that is told (notice)")
+    add("--notify-repeat", metavar="TIME", help="tell what fires again after this time, like 4h, until acknowledged")
     add("--quiet-hours", metavar="HH:MM-HH:MM", help="hours in which only pages are told")
     add("--config", metavar="FILE", help="settings in TOML (else DDWATCH_CONFIG, else the user's ddwatch/sidecar.toml)")
     add("--simulated", action="store_true", default=None, help="say SIMULATED everywhere: the service is not real")

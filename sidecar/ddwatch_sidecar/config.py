@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from msgspec import Struct
 from platformdirs import user_config_path
 
+from ddwatch.core.durations import seconds_of
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch_sidecar.exports.address import Address, address_of
 from ddwatch_sidecar.exports.listen import HIGHEST_PORT
@@ -89,6 +90,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Words of the command that is run for each incident, without a shell."""
     notify_severity: str = "notice"
     """The least severity that is told: `notice` or `page`."""
+    notify_repeat: str | None = None
+    """After which time an incident that nobody acknowledges is told again, like 4h; None for never."""
     quiet_hours: str | None = None
     """Hours of this host's day in which only pages are told, like 22:00-07:00."""
     time_scale: float = 1.0
@@ -172,6 +175,12 @@ def _severity(value: Any) -> str:
     raise ValueError("must be notice or page")
 
 
+def _duration(value: Any) -> str:
+    words = _text(value)
+    seconds_of(words)
+    return words
+
+
 def _quiet(value: Any) -> str:
     words = _text(value)
     quiet_hours(words)
@@ -205,6 +214,7 @@ READINGS: dict[str, Reading] = {
     "webhook_file": _text,
     "notify_command": _texts,
     "notify_severity": _severity,
+    "notify_repeat": _duration,
     "quiet_hours": _quiet,
     "simulated": _flag,
 }

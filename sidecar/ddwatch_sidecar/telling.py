@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Mapping
 
 from ddwatch import __version__
+from ddwatch.core.durations import seconds_of
 from ddwatch.core.monitor import Monitor
 from ddwatch_sidecar.config import Settings
 from ddwatch_sidecar.exports.address import Address
@@ -45,6 +46,7 @@ class Telling:
             host=socket.gethostname(),
             least="page" if settings.notify_severity == "page" else "notice",
             quiet=quiet_hours(settings.quiet_hours) if settings.quiet_hours is not None else None,
+            repeat_seconds=seconds_of(settings.notify_repeat) if settings.notify_repeat is not None else None,
         )
 
 

@@ -17,7 +17,9 @@ from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.metering import Meter
 from ddwatch_sidecar.service import Publication
 from ddwatch_sidecar.telling import Telling, tell
+from msgspec.structs import replace
 
+from ddwatch.core.alerts import Incidents
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.snapshot import Snapshot, Verdict
@@ -30,7 +32,9 @@ PATIENCE = 20.0
 
 def slow(at: float) -> Snapshot:
     verdict = Verdict(name="slow-step", severity="page", since=at, sentence="the step takes 31 ms more")
-    return Snapshot(seq=1, at=at, verdict=verdict)
+    incidents = Incidents()
+    incidents.see(at, [verdict], loud=True)
+    return Snapshot(seq=1, at=at, verdict=verdict, alerts=incidents.views(at))
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -66,7 +70,9 @@ def test_a_server_and_a_command_get_what_the_watch_finds(tmp_path: Path, capsys:
         publication.publish(slow(START + 1))
         await until(lambda: got and written.exists() and written.read_text(encoding="utf-8"), "the first message")
         # What is found in the last moment is told all the same.
-        publication.publish(monitor.at(START + 100))
+        first = publication.latest()
+        over = replace(first.alerts[0], state="resolved", resolved_at=START + 30)
+        publication.publish(replace(first, at=START + 100, alerts=(over,)))
         await until(lambda: len(got) == 2, "the second message")
         stopping.set()
         await asyncio.wait_for(telling, PATIENCE)
@@ -136,19 +142,22 @@ class TestSettings:
     def test_a_file_says_all_of_it(self, tmp_path: Path) -> None:
         file = tmp_path / "sidecar.toml"
         file.write_text(
-            'notify_command = ["/usr/bin/page", "--urgent"]\nnotify_severity = "page"\nquiet_hours = "22:00-07:00"\n',
+            'notify_command = ["/usr/bin/page", "--urgent"]\nnotify_severity = "page"\n'
+            'quiet_hours = "22:00-07:00"\nnotify_repeat = "4h"\n',
             encoding="utf-8",
         )
         found = settle({}, {}, str(file))
 
         assert found.notify_command == ("/usr/bin/page", "--urgent")
         assert (found.notify_severity, found.quiet_hours) == ("page", "22:00-07:00")
+        assert found.notify_repeat == "4h"
 
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
             (["--quiet-hours", "22-7"], "--quiet-hours must be hours like 22:00-07:00"),
             (["--notify-severity", "all"], "--notify-severity"),
+            (["--notify-repeat", "often"], "--notify-repeat must be a time like 90s, 15m, 4h or 1d"),
             (["--webhook-file", "/nowhere"], "the webhook file /nowhere cannot be read"),
         ],
     )

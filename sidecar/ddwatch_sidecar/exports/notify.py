@@ -1,4 +1,4 @@
-"""Tells incidents to whoever is not looking: fired and resolved once each, through bounded queues."""
+"""Tells incidents to whoever is not looking: when they fire and when they are over, through bounded queues."""
 
 import asyncio
 from collections import deque
@@ -7,12 +7,12 @@ from datetime import tzinfo
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import Struct
 
-from ddwatch.core.alerts import Incident, Incidents
+from ddwatch.core.alert_view import AlertView
 from ddwatch.core.durations import in_words
 from ddwatch.core.records import SourceFault, SourceUp
-from ddwatch.core.snapshot import Snapshot, Verdict
+from ddwatch.core.snapshot import Snapshot
 from ddwatch.core.wire import iso
 from ddwatch_sidecar.exports.contract import Changes
 from ddwatch_sidecar.exports.quiet import Quiet
@@ -56,33 +56,34 @@ def _slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def message(incident: Incident, snapshot: Snapshot, host: str) -> dict[str, Any]:
+def message(alert: AlertView, snapshot: Snapshot, host: str, *, again: bool = False) -> dict[str, Any]:
     """The document of an incident that fires or is resolved; `text` is all that Slack and its like need."""
-    verdict: Verdict = incident.verdict
-    over = incident.resolved_at
+    over = alert.resolved_at
     service = snapshot.server.model or "SGLang"
-    head = f"[{'resolved' if over is not None else verdict.severity}] {verdict.name} on {host} ({service})"
+    head = f"[{'resolved' if over is not None else alert.severity}] {alert.name} on {host} ({service})"
     if over is not None:
-        words = f"{head}: over after {in_words(max(0.0, over - verdict.since))}. It was: {verdict.sentence}"
+        words = f"{head}: over after {in_words(max(0.0, over - alert.since))}. It was: {alert.sentence}"
     else:
-        cause = f". Cause: {verdict.cause}" if verdict.cause else ""
-        step = f". Next: {verdict.next_steps[0]}" if verdict.next_steps else ""
-        words = f"{head}: {verdict.sentence}{cause}{step}"
+        cause = f". Cause: {alert.cause}" if alert.cause else ""
+        step = f". Next: {alert.next_steps[0]}" if alert.next_steps else ""
+        still = f" still holds after {in_words(max(0.0, snapshot.at - alert.since))}" if again else ""
+        words = f"{head}{still}: {alert.sentence}{cause}{step}"
     if snapshot.simulated:
         words = f"SIMULATED {words}"
     return {
         "schema": SCHEMA,
         "text": _slack(_plain(words)),
         "state": "fired" if over is None else "resolved",
-        "incident": f"{verdict.name}-{int(verdict.since)}",
-        "alert": verdict.name,
-        "severity": verdict.severity,
-        "since": iso(verdict.since),
+        "again": again,
+        "incident": alert.incident,
+        "alert": alert.name,
+        "severity": alert.severity,
+        "since": iso(alert.since),
         "resolved_at": None if over is None else iso(over),
-        "sentence": _plain(verdict.sentence),
-        "cause": None if verdict.cause is None else _plain(verdict.cause),
-        "next_steps": [_plain(step) for step in verdict.next_steps],
-        "evidence": verdict.evidence,
+        "sentence": _plain(alert.sentence),
+        "cause": None if alert.cause is None else _plain(alert.cause),
+        "next_steps": [_plain(step) for step in alert.next_steps],
+        "evidence": alert.evidence,
         "host": host,
         "model": snapshot.server.model,
         "simulated": snapshot.simulated,
@@ -172,8 +173,17 @@ class Outbox:
         return True
 
 
+class _Told(Struct):
+    """What the channels know of an incident."""
+
+    at: float
+    """When they were last told that it fires."""
+    hushed: bool = False
+    """Whether it has been acknowledged or muted since."""
+
+
 class Notifier:
-    """Sees every published snapshot and puts what begins and ends into each outbox."""
+    """Sees the alerts of every published snapshot and puts what begins, goes on and ends into each outbox."""
 
     def __init__(
         self,
@@ -183,6 +193,7 @@ class Notifier:
         least: LeastSeverity = "notice",
         quiet: Quiet | None = None,
         zone: tzinfo | None = None,
+        repeat_seconds: float | None = None,
     ) -> None:
         """Prepares to tell.
 
@@ -192,14 +203,15 @@ class Notifier:
             least: the least severity that is told.
             quiet: hours in which notices wait.
             zone: of the quiet hours; None is this host's.
+            repeat_seconds: an incident that nobody acknowledges is told again after this time; None for never.
         """
         self._outboxes = outboxes
         self._host = host
         self._severities = ("page",) if least == "page" else ("page", "notice")
         self._quiet = quiet
         self._zone = zone
-        self._incidents = Incidents()
-        self._withheld: list[Incident] = []
+        self._repeat = repeat_seconds
+        self._told: dict[str, _Told] = {}
 
     async def follow(self, changes: Changes, latest: Callable[[], Snapshot]) -> None:
         """Sees each newest snapshot until cancelled."""
@@ -214,24 +226,41 @@ class Notifier:
 
     def see(self, snapshot: Snapshot) -> None:
         """Takes a snapshot; returns at once."""
-        held = (snapshot.verdict, *snapshot.notes)
         quiet = self._quiet is not None and self._quiet.holds(snapshot.at, self._zone)
-        for incident in self._incidents.see(snapshot.at, held, loud=held[0].severity in self._severities):
-            began = replace(incident, resolved_at=None)
-            if incident.resolved_at is not None and began in self._withheld:
-                # Nobody was told that it began.
-                self._withheld.remove(began)
-            elif quiet and incident.verdict.severity != "page":
-                self._withheld.append(incident)
-            else:
-                self._send(incident, snapshot)
-        if self._withheld and not quiet:
-            for incident in self._withheld:
-                self._send(incident, snapshot)
-            self._withheld.clear()
+        muted = {mute.name for mute in snapshot.mutes}
+        for alert in reversed(snapshot.alerts):
+            if alert.severity in self._severities and alert.state != "pending":
+                waits = alert.name in muted or (quiet and alert.severity != "page")
+                self._consider(alert, snapshot, waits=waits)
+        known = {alert.incident for alert in snapshot.alerts}
+        self._told = {incident: told for incident, told in self._told.items() if incident in known}
 
-    def _send(self, incident: Incident, snapshot: Snapshot) -> None:
-        document = msgspec.json.encode(message(incident, snapshot, self._host))
+    def _consider(self, alert: AlertView, snapshot: Snapshot, *, waits: bool) -> None:
+        told = self._told.get(alert.incident)
+        if alert.state == "resolved":
+            # Who was not told that it began is not told that it ended.
+            if told is not None and not waits:
+                self._send(alert, snapshot)
+                del self._told[alert.incident]
+            return
+        if told is None and snapshot.started_at is not None and alert.began_at < snapshot.started_at and not waits:
+            # It comes from before this process, and the one before has told it.
+            told = self._told[alert.incident] = _Told(snapshot.at)
+        if alert.state != "firing":
+            if told is not None:
+                told.hushed = True
+        elif told is None and not waits:
+            self._send(alert, snapshot)
+            self._told[alert.incident] = _Told(snapshot.at)
+        elif told is not None and not waits and (told.hushed or self._due(told, snapshot.at)):
+            self._send(alert, snapshot, again=True)
+            self._told[alert.incident] = _Told(snapshot.at)
+
+    def _due(self, told: _Told, now: float) -> bool:
+        return self._repeat is not None and now - told.at >= self._repeat
+
+    def _send(self, alert: AlertView, snapshot: Snapshot, *, again: bool = False) -> None:
+        document = msgspec.json.encode(message(alert, snapshot, self._host, again=again))
         for outbox in self._outboxes:
             outbox.put(document)
 

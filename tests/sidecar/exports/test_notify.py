@@ -1,4 +1,4 @@
-"""Incidents reach their channels once, in order, through bounded queues; quiet hours and severities are kept."""
+"""Incidents reach their channels in order, through bounded queues; quiet hours, mutes and severities are kept."""
 
 import asyncio
 import json
@@ -12,6 +12,9 @@ from ddwatch_sidecar.exports.notify import Failed, Notifier, Outbox, record_of
 from ddwatch_sidecar.exports.quiet import quiet_hours
 from msgspec.structs import replace
 
+from ddwatch.core.alert_orders import Orders
+from ddwatch.core.alert_view import AlertView
+from ddwatch.core.alerts import Incidents
 from ddwatch.core.records import SourceFault, SourceUp
 from ddwatch.core.snapshot import ServerView, Severity, Snapshot, Verdict, VerdictName
 from tests.commands.documents import held_against
@@ -20,6 +23,7 @@ NOON = 1_777_636_800.0
 HOUR = 3600.0
 SEVERITIES: dict[VerdictName, Severity] = {"as-expected": "ok", "low-accept": "notice", "high-accept": "notice"}
 PATIENCE = 20.0
+NOBODY = Orders(channel="a-mark")
 
 
 def snapshot(at: float, name: VerdictName = "as-expected") -> Snapshot:
@@ -84,13 +88,24 @@ def delivering(use: Callable[[Outbox], Awaitable[None]], channel: Any, said: Sai
     return asyncio.run(run())
 
 
-def seen(snapshots: list[Snapshot], **more: Any) -> Kept:
+def watched(snapshots: list[Snapshot], orders: Orders = NOBODY, restored: tuple[AlertView, ...] = ()) -> list[Snapshot]:
+    """The same with the alerts of one watch over them, while these orders hold from the second one on."""
+    incidents, found = Incidents(), []
+    incidents.restore(restored, snapshots[0].at)
+    for one in snapshots:
+        incidents.see(one.at, [one.verdict], loud=one.verdict.severity in ("page", "notice"))
+        found.append(replace(one, alerts=incidents.views(one.at), mutes=incidents.mutes(one.at)))
+        incidents.obey(orders.orders)
+    return found
+
+
+def seen(snapshots: list[Snapshot], orders: Orders = NOBODY, **more: Any) -> Kept:
     """What a channel gets of these snapshots."""
     channel = Kept()
 
     async def use(outbox: Outbox) -> None:
         notifier = Notifier([outbox], host="gpu01", zone=timezone.utc, **more)
-        for one in snapshots:
+        for one in snapshots if snapshots[0].alerts else watched(snapshots, orders):
             notifier.see(one)
         assert await notifier.close(PATIENCE)
 
@@ -114,6 +129,7 @@ class TestWhatIsTold:
             "[page] slow-step on gpu01 (a/model): +31 ms on every step &lt;&amp; so on&gt;[31m. "
             "Cause: GPU 3 is throttled. Next: look at GPU 3"
         )
+        assert (fired["again"], resolved["again"]) == (False, False)
         assert fired["evidence"] == {"offset_seconds": 0.031, "where": None}
         assert "over after 30 s" in resolved["text"]
         assert fired["incident"] == resolved["incident"] and resolved["resolved_at"] == "2026-05-01T12:00:30.000+00:00"
@@ -166,6 +182,79 @@ class TestQuietHours:
         quiet = quiet_hours("12:00-13:00")
 
         assert quiet.holds(NOON, timezone.utc) and not quiet.holds(NOON + HOUR, timezone.utc)
+
+
+class TestOrders:
+    SLOW = f"slow-step-{int(NOON)}"
+
+    def lasting(self, hours: int) -> list[Snapshot]:
+        """One incident, looked at every six minutes for so many hours."""
+        return [replace(snapshot(NOON + 360.0 * n, "slow-step")) for n in range(10 * hours + 1)]
+
+    def test_what_nobody_acknowledges_is_told_again_and_again(self) -> None:
+        found = seen([*self.lasting(9), snapshot(NOON + 10 * HOUR)], repeat_seconds=4 * HOUR)
+
+        assert [(json.loads(one)["state"], json.loads(one)["again"]) for one in found.got] == [
+            ("fired", False), ("fired", True), ("fired", True), ("resolved", False),
+        ]  # fmt: skip
+        assert "slow-step on gpu01 (a/model) still holds after 4 h 00 min: +31 ms" in json.loads(found.got[1])["text"]
+
+    def test_an_acknowledgement_stops_that_and_lets_the_end_through(self) -> None:
+        asked = NOBODY.acknowledged([("slow-step", self.SLOW)], NOON)
+        found = seen([*self.lasting(9), snapshot(NOON + 10 * HOUR)], asked, repeat_seconds=4 * HOUR)
+
+        assert found.told == [("fired", "slow-step"), ("resolved", "slow-step")]
+
+    def test_one_that_expires_is_told_again_even_where_nothing_repeats(self) -> None:
+        asked = NOBODY.acknowledged([("slow-step", self.SLOW)], NOON, NOON + 2 * HOUR)
+        found = seen(self.lasting(9), asked)
+
+        assert [json.loads(one)["again"] for one in found.got] == [False, True]
+        assert "still holds after 2 h" in json.loads(found.got[1])["text"]
+
+    def test_a_mute_tells_nobody_until_it_ends(self) -> None:
+        asked = NOBODY.muted("slow-step", NOON, NOON + 2 * HOUR)
+        before = snapshot(NOON - 360.0)
+
+        assert seen([before, *self.lasting(1)], asked).told == []
+        found = seen([before, *self.lasting(3)], asked)
+        assert [(one["state"], one["again"]) for one in map(json.loads, found.got)] == [("fired", False)]
+
+    def test_what_comes_and_goes_under_a_mute_is_never_told(self) -> None:
+        asked = NOBODY.muted("slow-step", NOON, NOON + 2 * HOUR)
+        story = [snapshot(NOON - 360.0), *self.lasting(1), snapshot(NOON + 1.5 * HOUR), snapshot(NOON + 3 * HOUR)]
+
+        assert seen(story, asked).told == []
+
+    def test_the_end_of_one_that_was_told_waits_for_the_end_of_the_mute(self) -> None:
+        asked = NOBODY.muted("slow-step", NOON, NOON + 2 * HOUR)
+        story = [*self.lasting(1), snapshot(NOON + 1.5 * HOUR)]
+
+        assert seen(story, asked).told == [("fired", "slow-step")]
+        assert seen([*story, snapshot(NOON + 2 * HOUR)], asked).told == [
+            ("fired", "slow-step"), ("resolved", "slow-step"),
+        ]  # fmt: skip
+
+    def test_after_a_restart_what_was_told_is_not_told_anew_and_its_end_is(self) -> None:
+        before = watched(self.lasting(1))[-1].alerts
+        later = [replace(snapshot(NOON + 2 * HOUR + n, "slow-step"), started_at=NOON + 2 * HOUR) for n in range(3)]
+        over = replace(snapshot(NOON + 3 * HOUR), started_at=NOON + 2 * HOUR)
+
+        assert seen(watched(later, restored=before)).told == []
+        assert seen(watched([*later, over], restored=before)).told == [("resolved", "slow-step")]
+
+    def test_it_forgets_what_the_log_forgets(self) -> None:
+        async def use(outbox: Outbox) -> None:
+            notifier = Notifier([outbox], host="gpu01", repeat_seconds=None)
+            for one in watched(self.lasting(1)):
+                notifier.see(one)
+            notifier.see(snapshot(NOON + HOUR))
+            notifier.see(watched([snapshot(NOON, "slow-step")])[0])
+            assert await notifier.close(PATIENCE)
+
+        channel = Kept()
+        delivering(use, channel, [])
+        assert [json.loads(one)["again"] for one in channel.got] == [False, False]
 
 
 class TestOutbox:
