@@ -9,8 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ddwatch.core.alert_orders import Order
-from ddwatch.core.alert_view import KeepingView
+from ddwatch.core.engine import EngineMetrics, ForwardPass
 from ddwatch.core.hardware import GpuReading, HostReading
 
 
@@ -343,14 +342,6 @@ class SelfReading(Struct, frozen=True, kw_only=True):
     resident_bytes: int
 
 
-class OrdersSeen(Struct, frozen=True, kw_only=True):
-    """What the operator asked of alerts, all of it, and what lies beside the sidecar on its host."""
-
-    at: float
-    keeping: KeepingView
-    orders: tuple[Order, ...] = ()
-
-
 Record = (
     DecodeBatch
     | PrefillBatch
@@ -379,8 +370,9 @@ Record = (
     | SourceUp
     | LinesSeen
     | SelfReading
-    | OrdersSeen
     | GpuReading
     | HostReading
+    | EngineMetrics
+    | ForwardPass
 )
 """Everything that the monitor accepts."""

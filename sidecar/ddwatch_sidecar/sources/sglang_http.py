@@ -9,7 +9,7 @@ import aiohttp
 
 TIMEOUT_SECONDS = 3.0
 BODY_MIB = 4
-BODY_BYTES = BODY_MIB * 1024 * 1024
+MIB = 1024 * 1024
 
 
 class Refused(Exception):
@@ -60,20 +60,21 @@ class SglangHttp:
             await self._session.close()
             self._session = None
 
-    async def get(self, path: str) -> bytes:
-        """The body of a good answer; raises Refused."""
+    async def get(self, path: str, *, most_mib: int = BODY_MIB) -> bytes:
+        """The body of a good answer, at most so long; raises Refused."""
+        most = most_mib * MIB
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout, headers=self._headers, trust_env=False)
         try:
             async with self._session.get(self.url + path, allow_redirects=False) as answer:
                 self._refuse(answer, path)
-                body = await answer.content.read(BODY_BYTES + 1)
+                body = await answer.content.read(most + 1)
                 chunks = [body]
-                while body and sum(map(len, chunks)) <= BODY_BYTES:
-                    body = await answer.content.read(BODY_BYTES)
+                while body and sum(map(len, chunks)) <= most:
+                    body = await answer.content.read(most)
                     chunks.append(body)
-                if sum(map(len, chunks)) > BODY_BYTES:
-                    raise Refused(f"{self.url}{path} sends more than {BODY_MIB} MiB; is this SGLang's port?")
+                if sum(map(len, chunks)) > most:
+                    raise Refused(f"{self.url}{path} sends more than {most_mib} MiB; is this SGLang's port?")
                 return b"".join(chunks)
         except asyncio.TimeoutError as error:
             seconds = self._timeout.total
