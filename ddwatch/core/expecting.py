@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ddwatch.core.expectation.accept import OVERALL
 from ddwatch.core.expectation.factors import Factors, Load, Split, factor_split, split_unexplained
-from ddwatch.core.expectation.identity import Identity, identity_of, judged_of, key_of
+from ddwatch.core.expectation.identity import Identity, identity_of, joined, judged_of, key_of
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expectation.predict import expected_now
 from ddwatch.core.expectation.profile import Profile
@@ -114,10 +114,26 @@ class Expecting:
         if self._given is not None:
             differences = self._given.matches(identity)
             self.refused = tuple(difference.sentence() for difference in differences)
-        recalled = self._recall(identity) if self._recall is not None else None
         self._graph_sizes = server.graph_sizes
-        self._learner = recalled if recalled is not None else self._fresh()
+        self._learner = self._learner_of(identity)
         return True
+
+    def _learner_of(self, identity: Identity) -> Learner:
+        """What was learned of this service: what was kept of it, else what this watch has, else nothing yet.
+
+        What becomes known late (the GPUs, when NVML answers) contradicts nothing that was learned before.
+        """
+        here = joined(self._learner.identity, identity)
+        if here is not None and here == self._learner.identity:
+            return self._learner
+        recalled = self._recall(here or identity) if self._recall is not None else None
+        found = recalled if recalled is not None else self._learner if here is not None else None
+        if found is None:
+            return self._fresh()
+        full = joined(found.identity, identity)
+        if full is not None and full != found.identity:
+            found.identify(key_of(full), full)
+        return found
 
     def relearn(self) -> None:
         """Forgets what was learned of this service and begins anew."""

@@ -6,13 +6,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from ddwatch.core.expectation.fit import Refusal
-from ddwatch.core.expectation.identity import Identity, key_of
+from ddwatch.core.expectation.identity import Identity, joined, key_of
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expectation.profile_toml import write_profile
 from ddwatch.profiles.shelf import LEARNED_PREFIX, learning_folder, own_folder
 
 LARGEST_STATE = 16 * 1024 * 1024
+STATES_AT_MOST = 64
+"""Kept services that are looked through, newest first, when one is asked for that is not fully known."""
+
+
+class _Named(Struct, frozen=True):
+    """Whose a state is."""
+
+    identity: Identity
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -52,20 +63,24 @@ class Keeper:
         self._states = states if states is not None else learning_folder()
         self._profiles = profiles if profiles is not None else own_folder()
         self._troubled: str | None = None
-        self._written: set[Path] = set()
+        self._written: dict[Path, Identity] = {}
 
     def path(self, identity: Identity) -> Path:
         """The file that keeps what was learned of this service."""
         return self._states / f"{key_of(identity)}.json"
 
     def recall(self, identity: Identity) -> Learner | None:
-        """What was learned before; None when there is nothing, or nothing that can be read (which is told)."""
+        """What was learned before; None when there is nothing, or nothing that can be read (which is told).
+
+        Of a service that is not fully known (NVML does not answer yet), the only one that it can be.
+        """
         if identity.model is None:
             return None
         path = self.path(identity)
+        if not path.exists():
+            path = self._only_match(identity) or path
         try:
-            with path.open("rb") as file:
-                data = file.read(LARGEST_STATE + 1)
+            data = _read(path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -77,15 +92,29 @@ class Keeper:
         if isinstance(learner, Refusal):
             self._tell(f"{path.name}: {learner.sentence}; learning anew")
             return None
-        self._written.add(path)
+        self._written[path] = learner.identity
         return learner
+
+    def _only_match(self, identity: Identity) -> Path | None:
+        """The kept state that agrees with all that is known of a service, when there is exactly one."""
+        found: list[Path] = []
+        try:
+            known = sorted(self._states.glob("*.json"), key=lambda path: -path.stat().st_mtime)
+        except OSError:
+            return None
+        for path in known[:STATES_AT_MOST]:
+            # What cannot be read matches nothing, and is told when it is asked for by name.
+            with suppress(OSError, msgspec.DecodeError):
+                if joined(msgspec.json.decode(_read(path), type=_Named).identity, identity) is not None:
+                    found.append(path)
+        return found[0] if len(found) == 1 else None
 
     def forgotten(self, identity: Identity) -> bool:
         """Whether the operator has asked to relearn: the state that was kept here has been removed."""
         path = self.path(identity)
         if path not in self._written or path.exists():
             return False
-        self._written.discard(path)
+        self._written.pop(path)
         return True
 
     def save(self, learner: Learner) -> bool:
@@ -105,8 +134,24 @@ class Keeper:
             self._troubled = reason
             return False
         self._troubled = None
-        self._written.add(path)
+        self._drop_shorter(path, learner.identity)
+        self._written[path] = learner.identity
         return True
+
+    def _drop_shorter(self, path: Path, identity: Identity) -> None:
+        """Removes what this watch kept of the same service while less was known of it."""
+        for other, known in list(self._written.items()):
+            if other != path and joined(known, identity) == identity:
+                self._written.pop(other)
+                with suppress(OSError):
+                    other.unlink()
+                    (self._profiles / f"{LEARNED_PREFIX}{other.stem}.toml").unlink()
+
+
+def _read(path: Path) -> bytes:
+    """The content of a state file, one byte more than the largest at most; raises OSError."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_STATE + 1)
 
 
 def _reason(error: OSError) -> str:

@@ -133,3 +133,44 @@ def test_removing_the_state_asks_to_relearn(keeper: Keeper) -> None:
     keeper.path(KIMI).unlink()
     assert keeper.forgotten(KIMI)
     assert not keeper.forgotten(KIMI)
+
+
+CARDS = Identity(model="a/kimi", tp=8, gpu="Card", gpu_count=8)
+OTHER_CARDS = Identity(model="a/kimi", tp=8, gpu="Card", gpu_count=4)
+
+
+def test_without_the_gpus_the_one_service_that_it_can_be_is_recalled(keeper: Keeper, told: list[str]) -> None:
+    """NVML does not answer at this start, as after a driver update."""
+    keeper.save(learned(CARDS))
+    keeper.save(learned(OTHER))
+    found = keeper.recall(KIMI)
+    assert found is not None and found.identity == CARDS
+    assert told == []
+
+
+def test_of_two_that_it_can_be_none_is_recalled(keeper: Keeper) -> None:
+    keeper.save(learned(CARDS))
+    keeper.save(learned(OTHER_CARDS))
+    assert keeper.recall(KIMI) is None
+    found = keeper.recall(CARDS)
+    assert found is not None and found.identity == CARDS
+
+
+def test_a_spoiled_neighbour_is_passed_over(keeper: Keeper, told: list[str]) -> None:
+    keeper.save(learned(CARDS))
+    keeper.path(OTHER_CARDS).write_bytes(b"not json")
+    found = keeper.recall(KIMI)
+    assert found is not None and found.identity == CARDS
+    assert told == []
+
+
+def test_what_becomes_known_better_is_kept_under_its_fuller_name_only(keeper: Keeper, tmp_path: Path) -> None:
+    learner = learned(KIMI)
+    keeper.save(learner)
+    learner.identify("kimi-8", CARDS)
+    keeper.save(learner)
+    assert [path.name for path in (tmp_path / "state").iterdir()] == [keeper.path(CARDS).name]
+    assert len(list((tmp_path / "profiles").iterdir())) == 1
+    assert not keeper.forgotten(KIMI)
+    keeper.save(learned(OTHER))
+    assert len(list((tmp_path / "state").iterdir())) == 2

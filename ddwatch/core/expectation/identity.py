@@ -134,6 +134,20 @@ def identity_differences(profile: Identity, service: Identity) -> tuple[Differen
     return tuple(found)
 
 
+def joined(known: Identity, told: Identity) -> Identity | None:
+    """All that is known of one service by two accounts of it, the newer one in its own words.
+
+    None when they contradict each other, or when not both name the model: then nothing says that they are of one.
+    """
+    if known.model is None or told.model is None or identity_differences(known, told):
+        return None
+    filled = {
+        name: value if (value := getattr(told, name)) is not None else getattr(known, name)
+        for name in Identity.__struct_fields__
+    }
+    return Identity(**filled)
+
+
 def judged_differences(profile: Mapping[str, Scalar], service: Mapping[str, Scalar]) -> tuple[Difference, ...]:
     """What of the judged setup is known on both sides and differs."""
     return tuple(

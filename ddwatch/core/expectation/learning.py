@@ -172,6 +172,12 @@ class Learner:
         )
         self.profile = fitted if isinstance(fitted, Profile) else self.profile
 
+    def identify(self, name: str, identity: Identity) -> None:
+        """Takes what has become known of the service that was learned all along."""
+        self.name, self.identity = name, identity
+        if self.profile is not None:
+            self.profile = msgspec.structs.replace(self.profile, name=name, identity=identity)
+
     def covered(self, batch: float, total_context: float) -> bool:
         """Whether the learned profile may judge this load."""
         return self.profile is not None and self.profile.covers(batch, total_context)
