@@ -6,10 +6,11 @@ SQLite keeps small integers in few bytes: a sample takes about 50 bytes. `None` 
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from msgspec import Struct
 
+from ddwatch.core.request_view import FinishedRequest, RequestVerdict
 from ddwatch.core.snapshot import Flag, Point, PointState, Provenance, Sample, Snapshot, Span, Verdict
 
 SCHEMA_VERSION = 1
@@ -26,6 +27,8 @@ FLAGS: tuple[Flag, ...] = ("first", "idle", "prefill", "batch-changed", "request
 """The bits of `stored_samples.flags`, lowest first; new ones are only ever appended."""
 STATES: tuple[PointState, ...] = ("data", "idle", "gap")
 """The numbers of `stored_points.state`; new ones are only ever appended."""
+
+REQUEST_VERDICTS: tuple[RequestVerdict, ...] = get_args(RequestVerdict)
 
 Row = tuple[Any, ...]
 
@@ -66,7 +69,9 @@ CREATE TABLE stored_server (
 );
 CREATE TABLE stored_requests (
     at_us INTEGER PRIMARY KEY, engine TEXT, dp_rank INTEGER, prompt_tokens INTEGER, completion_tokens INTEGER,
-    cached_tokens INTEGER, latency_us INTEGER, accept_e4 INTEGER, verify_steps INTEGER, finish_reason TEXT
+    cached_tokens INTEGER, latency_us INTEGER, first_token_us INTEGER, queue_us INTEGER, throughput_e3 INTEGER,
+    whole INTEGER NOT NULL, accept_e4 INTEGER, retractions INTEGER, finish_reason TEXT, expected_e3 INTEGER,
+    expected_low_e3 INTEGER, expected_high_e3 INTEGER, ratio_e4 INTEGER, verdict TEXT NOT NULL, reason TEXT
 );
 CREATE TABLE stored_gpu (
     at_us INTEGER PRIMARY KEY, gpu INTEGER NOT NULL, uuid TEXT, lost TEXT, utilization_ratio REAL,
@@ -137,8 +142,11 @@ VIEWS = "".join(
         _view(
             "requests",
             "t.engine, t.dp_rank, t.prompt_tokens, t.completion_tokens, t.cached_tokens, "
-            "t.latency_us / 1e6 AS latency_seconds, t.accept_e4 / 1e4 AS accept_length, t.verify_steps, "
-            "t.finish_reason",
+            "t.latency_us / 1e6 AS latency_seconds, t.first_token_us / 1e6 AS first_token_seconds, "
+            "t.queue_us / 1e6 AS queue_seconds, t.throughput_e3 / 1e3 AS throughput, t.whole, "
+            "t.accept_e4 / 1e4 AS accept_length, t.retractions, t.finish_reason, t.expected_e3 / 1e3 AS expected, "
+            "t.expected_low_e3 / 1e3 AS expected_low, t.expected_high_e3 / 1e3 AS expected_high, "
+            "t.ratio_e4 / 1e4 AS ratio, t.verdict, t.reason",
         ),
         _view(
             "gpu",
@@ -286,6 +294,61 @@ def point_of(row: Row, seq: int) -> Point:
         expected_low=plain(expected[1], 1000),
         expected_high=plain(expected[2], 1000),
         expected_step_seconds=plain(expected[3], MICRO),
+    )
+
+
+def request_row(done: FinishedRequest, key: int) -> Row:
+    """A row of `stored_requests`."""
+    return (
+        key,
+        done.engine,
+        whole(done.dp_rank),
+        whole(done.prompt_tokens),
+        whole(done.completion_tokens),
+        whole(done.cached_tokens),
+        scaled(done.latency_seconds, MICRO),
+        scaled(done.first_token_seconds, MICRO),
+        scaled(done.queue_seconds, MICRO),
+        scaled(done.throughput, 1000),
+        int(done.whole),
+        scaled(done.accept_length, 10_000),
+        whole(done.retractions),
+        done.finish_reason,
+        scaled(done.expected, 1000),
+        scaled(done.expected_low, 1000),
+        scaled(done.expected_high, 1000),
+        scaled(done.ratio, 10_000),
+        done.verdict,
+        done.reason,
+    )
+
+
+def request_of(row: Row, seq: int) -> FinishedRequest:
+    """The inverse of `request_row`; a verdict of another version counts as none."""
+    (at, engine, dp_rank, prompt, completion, cached, latency, first, queue, throughput, is_whole, *rest) = row
+    accept, retractions, finish_reason, expected, low, high, ratio, verdict, reason = rest
+    return FinishedRequest(
+        seq=seq,
+        at=at / MICRO,
+        engine=engine,
+        dp_rank=dp_rank,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached_tokens=cached,
+        latency_seconds=plain(latency, MICRO),
+        first_token_seconds=plain(first, MICRO),
+        queue_seconds=plain(queue, MICRO),
+        throughput=plain(throughput, 1000),
+        whole=bool(is_whole),
+        accept_length=plain(accept, 10_000),
+        retractions=retractions,
+        finish_reason=finish_reason,
+        expected=plain(expected, 1000),
+        expected_low=plain(low, 1000),
+        expected_high=plain(high, 1000),
+        ratio=plain(ratio, 10_000),
+        verdict=verdict if verdict in REQUEST_VERDICTS else "unjudged",
+        reason=reason,
     )
 
 

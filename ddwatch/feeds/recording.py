@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from ddwatch.core.exits import CommandFailed
+from ddwatch.core.history import REQUESTS_KEPT
 from ddwatch.core.recording import (
     APPLICATION_ID,
     MICRO,
@@ -23,8 +24,10 @@ from ddwatch.core.recording import (
     Witness,
     micros,
     point_of,
+    request_of,
     sample_of,
 )
+from ddwatch.core.request_view import FinishedRequest
 from ddwatch.core.snapshot import Event, Point, Sample, Snapshot, Verdict
 from ddwatch.core.wire import WireError, decode_snapshot
 from ddwatch.feeds.log_lines import shown
@@ -256,6 +259,11 @@ class Recording:
                     Event,
                 )
             yield event
+
+    def requests(self, since: float = -FAR, until: float = FAR, newest: int = REQUESTS_KEPT) -> list[FinishedRequest]:
+        """The last finished requests with since < at <= until, in order of time."""
+        sql = f"SELECT * FROM stored_requests WHERE at_us > ? AND at_us <= ? ORDER BY at_us DESC LIMIT {newest}"
+        return [request_of(row, 0) for row in reversed(self._all(sql, _key(since), _key(until)))]
 
     def verdicts(self, since: float = -FAR, until: float = FAR) -> Iterator[VerdictChange]:
         """Changes of verdict with since < at <= until."""

@@ -12,6 +12,7 @@ from ddwatch.core.exits import CommandFailed
 from ddwatch.core.history import EVENTS_KEPT, merged
 from ddwatch.core.positions import RankKey
 from ddwatch.core.records import SourceFault
+from ddwatch.core.request_view import FinishedRequest
 from ddwatch.core.snapshot import (
     Event,
     Flag,
@@ -79,7 +80,9 @@ class Tape:
         self._history, self._seq = History(), 0
         since = at - WINDOW_SECONDS
         self._take(
-            list(recording.points(since, at)), list(recording.events(since=-math.inf, until=at, newest=EVENTS_KEPT))
+            list(recording.points(since, at)),
+            list(recording.events(since=-math.inf, until=at, newest=EVENTS_KEPT)),
+            recording.requests(until=at),
         )
         self._kept = recording.snapshot(at)
         change = recording.last_verdict(at)
@@ -89,7 +92,8 @@ class Tape:
 
     def _go_on(self, at: float) -> None:
         recording, before = self._recording, self._at
-        self._take(list(recording.points(before, at)), list(recording.events(before, at)))
+        points, events = list(recording.points(before, at)), list(recording.events(before, at))
+        self._take(points, events, recording.requests(before, at))
         kept = recording.snapshot(at, before)
         if kept is not None:
             self._kept = kept
@@ -103,18 +107,22 @@ class Tape:
         for sample in self._recording.samples(max(since, until - QUIET_SECONDS), until):
             self._newest[(sample.engine, sample.dp_rank)] = sample
 
-    def _take(self, points: list[Point], events: list[Event]) -> None:
-        items: list[Point | Event] = [*points, *events]
+    def _take(self, points: list[Point], events: list[Event], requests: list[FinishedRequest]) -> None:
+        items: list[Point | Event | FinishedRequest] = [*points, *events, *requests]
         items.sort(key=lambda item: item.at)
         new_points: list[Point] = []
         new_events: list[Event] = []
+        new_requests: list[FinishedRequest] = []
         for item in items:
             self._seq += 1
             if isinstance(item, Point):
                 new_points.append(replace(item, seq=self._seq))
+            elif isinstance(item, FinishedRequest):
+                new_requests.append(replace(item, seq=self._seq))
             else:
                 new_events.append(replace(item, seq=self._seq))
-        self._history = merged(self._history, History(points=tuple(new_points), events=tuple(new_events)))
+        new = History(points=tuple(new_points), events=tuple(new_events), requests=tuple(new_requests))
+        self._history = merged(self._history, new)
 
     def _snapshot(self, at: float) -> Snapshot:
         kept, point = self._kept, self._history.points[-1] if self._history.points else None

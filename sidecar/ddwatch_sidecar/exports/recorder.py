@@ -14,9 +14,11 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from ddwatch.core.hardware import GpuReading
+from ddwatch.core.log_place import read_place
 from ddwatch.core.recording import verdict_change
-from ddwatch.core.records import Record, RequestDone, ServerInfo, ServerStart, SourceFault, SourceUp
-from ddwatch.core.snapshot import History, Sample, Snapshot, SourceView
+from ddwatch.core.records import Record, ServerInfo, ServerStart, SourceFault, SourceUp
+from ddwatch.core.request_view import FinishedRequest
+from ddwatch.core.snapshot import Event, History, Point, Sample, Snapshot, SourceView
 from ddwatch_sidecar.exports.recording_file import Limits, Past, RecordingFile
 from ddwatch_sidecar.exports.recording_opening import Unrecordable, damaged, put_aside, reason_of
 from ddwatch_sidecar.exports.recording_rows import Item, SourceSaid, server_said, write
@@ -140,8 +142,6 @@ class Recorder:
             self._drain()
         for record in records:
             match record:
-                case RequestDone() if self._new(record.at, now):
-                    found.append(record)
                 case GpuReading() if record.at - self._gpu_at >= GPU_SECONDS or record.at < self._gpu_at:
                     self._gpu_at = record.at
                     found.append(record)
@@ -151,11 +151,10 @@ class Recorder:
                     self._arguments = (record.arguments, record.version)
                     found.append(server_said(record.at, "info", None, record.version, record))
         history = self._history(self._seq)
-        if history.points or history.events:
-            newest = [point.seq for point in history.points[-1:]] + [event.seq for event in history.events]
-            self._seq = max(newest)
-            found += history.points
-            found += history.events
+        items: list[Point | Event | FinishedRequest] = [*history.points, *history.events, *history.requests]
+        if items:
+            self._seq = max(item.seq for item in items)
+            found += items
         self._put(found)
 
     def _new(self, at: float, now: float) -> bool:
@@ -328,11 +327,23 @@ def _words(at: float) -> str:
 def recording_name(paths: Sequence[str], url: str | None, port: int) -> str:
     """The stem of a recording's file: what is watched, so that a restart goes on with it.
 
-    Standard input has no name of its own, so it goes by the port that is served.
+    Standard input has no name of its own, so it goes by the port that is served; a file by its full path.
     """
-    named = [f"standard-input-{port}" if path == "-" else str(Path(path).resolve()) for path in paths]
+    places = [read_place(path) for path in paths]
+    named = [
+        f"standard-input-{port}"
+        if place.kind == "stdin"
+        else str(Path(path).resolve())
+        if place.kind == "file"
+        else path
+        for place, path in zip(places, paths, strict=True)
+    ]
     everything = [*named, *([url] if url is not None else [])]
-    first = Path(everything[0]).name if named else everything[0].split("//", 1)[-1]
+    if not places:
+        first = everything[0].split("//", 1)[-1]
+    else:
+        # Of a command only the program: its arguments may hold what nobody should read in a folder.
+        first = Path(named[0]).name if places[0].kind in ("file", "stdin") else places[0].label
     plain = "".join(mark if mark.isascii() and (mark.isalnum() or mark in "._-") else "-" for mark in first)
     digest = hashlib.sha256("\n".join(everything).encode("utf-8", "surrogateescape")).hexdigest()
     return f"{plain.lstrip('.')[:NAME_LENGTH] or 'service'}-{digest[:8]}"

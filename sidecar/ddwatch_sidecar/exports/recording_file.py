@@ -6,12 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ddwatch.core.history import REQUESTS_KEPT
 from ddwatch.core.recording import (
     MICRO,
     Row,
     Witness,
     micros,
     point_of,
+    request_of,
     sample_row,
     witness_of,
 )
@@ -157,11 +159,19 @@ class RecordingFile:
                 (since, until, RESTORED_EVENTS),
             )
         ]
+        requests = [
+            request_of(row, 0)
+            for row in self.database.execute(
+                "SELECT * FROM stored_requests WHERE at_us BETWEEN ? AND ? ORDER BY at_us DESC LIMIT ?",
+                (since, until, REQUESTS_KEPT),
+            )
+        ]
         mark: Point | None = None
         if points and points[-1].state != "gap":
             mark = Point(seq=0, at=min(now, max(ended, points[-1].at)), state="gap")
             points.append(mark)
-        return Past(History(points=tuple(points), events=tuple(reversed(events))), ended, bool(found[1]), mark)
+        history = History(points=tuple(points), events=tuple(reversed(events)), requests=tuple(reversed(requests)))
+        return Past(history, ended, bool(found[1]), mark)
 
     def begin(self, now: float, watches: str) -> None:
         """Begins a run."""

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from ddwatch.core.hardware import GpuReading
-from ddwatch.core.recording import VerdictChange, micros, point_row, scaled, whole
-from ddwatch.core.records import RequestDone, ServerInfo, ServerStart
+from ddwatch.core.recording import VerdictChange, micros, point_row, request_row, whole
+from ddwatch.core.records import ServerInfo, ServerStart
+from ddwatch.core.request_view import FinishedRequest
 from ddwatch.core.snapshot import Event, Point, Sample, Snapshot, SourceView
 from ddwatch.core.wire import encode_snapshot
 from ddwatch_sidecar.exports.recording_file import RecordingFile
@@ -33,7 +34,7 @@ class SourceSaid(Struct, frozen=True):
     view: SourceView
 
 
-Item = Sample | Point | Event | VerdictChange | RequestDone | ServerSaid | SourceSaid | Snapshot | GpuReading
+Item = Sample | Point | Event | VerdictChange | FinishedRequest | ServerSaid | SourceSaid | Snapshot | GpuReading
 
 
 def server_said(
@@ -55,7 +56,7 @@ def write(file: RecordingFile, items: Sequence[Item]) -> None:
             _points(file, [item for item in items if isinstance(item, Point)])
             _events(file, [item for item in items if isinstance(item, Event)])
             _verdicts(file, [item for item in items if isinstance(item, VerdictChange)])
-            _requests(file, [item for item in items if isinstance(item, RequestDone)])
+            _requests(file, [item for item in items if isinstance(item, FinishedRequest)])
             _server(file, [item for item in items if isinstance(item, ServerSaid)])
             _gpus(file, [item for item in items if isinstance(item, GpuReading)])
             _sources(file, [item for item in items if isinstance(item, SourceSaid)])
@@ -120,27 +121,11 @@ def _verdicts(file: RecordingFile, changes: list[VerdictChange]) -> None:
     )
 
 
-def _requests(file: RecordingFile, requests: list[RequestDone]) -> None:
+def _requests(file: RecordingFile, requests: list[FinishedRequest]) -> None:
     requests.sort(key=lambda request: request.at)
     keys = file.keys("stored_requests", (request.at for request in requests))
-    file.insert(
-        "stored_requests",
-        [
-            (
-                key,
-                done.rank.engine,
-                done.rank.dp,
-                whole(done.prompt_tokens),
-                whole(done.completion_tokens),
-                whole(done.cached_tokens),
-                scaled(done.latency_seconds, 1_000_000),
-                scaled(done.accept_length, 10_000),
-                whole(done.verify_steps),
-                done.finish_reason,
-            )
-            for done, key in zip(requests, keys, strict=True)
-        ],
-    )
+    rows = [request_row(request, key) for request, key in zip(requests, keys, strict=True)]
+    file.insert("stored_requests", rows)
 
 
 def _server(file: RecordingFile, said: list[ServerSaid]) -> None:

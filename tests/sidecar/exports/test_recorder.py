@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from ddwatch_sidecar.exports.recorder import SNAPSHOT_SECONDS, recording_name
+from msgspec.structs import replace
 
 from ddwatch.core.hardware import GpuCard, GpuReading
 from ddwatch.core.records import Gap, RequestDone, ServerInfo, ServerStart
@@ -142,12 +143,32 @@ def test_finished_requests_are_recorded_by_their_numbers(folder: Path, path: Pat
     watch.start()
     done = RequestDone(at=START, prompt_tokens=10, completion_tokens=20, latency_seconds=1.5, finish_reason="stop")
     watch.see([done, done])
+    watch.see([RequestDone(at=START + 1, prompt_tokens=9, completion_tokens=40, first_token_seconds=0.5)])
     watch.end()
 
-    assert rows(path, "SELECT prompt_tokens, completion_tokens, cached_tokens, latency_seconds FROM requests") == [
-        (10, 20, None, 1.5),
-        (10, 20, None, 1.5),
+    told = "prompt_tokens, completion_tokens, cached_tokens, latency_seconds, throughput, whole, verdict, reason"
+    assert rows(path, f"SELECT {told} FROM requests") == [
+        (10, 20, None, 1.5, pytest.approx(13.333), 1, "unjudged", "with queue and prefill"),
+        (9, 40, None, None, None, 0, "unjudged", "its time is not told"),
     ]
+
+
+def test_finished_requests_are_there_again_after_a_restart(folder: Path, path: Path) -> None:
+    watch = Watch(folder)
+    watch.start()
+    done = RequestDone(at=START, prompt_tokens=10, completion_tokens=20, latency_seconds=1.5, finish_reason="stop")
+    watch.see([done])
+    before = watch.monitor.history().requests
+    watch.end()
+
+    again = Watch(folder)
+    again.start()
+    again.see([done])
+    (request,) = again.monitor.history().requests
+    again.end()
+    assert request.throughput == pytest.approx(before[0].throughput, abs=0.001)
+    assert request == replace(before[0], seq=request.seq, throughput=request.throughput)
+    assert rows(path, "SELECT count(*) FROM requests") == [(1,)]
 
 
 def test_cards_are_recorded_every_five_seconds(folder: Path, path: Path) -> None:
