@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ddwatch.core.verdict import VerdictName
+from ddwatch.core.verdict import NoteName, VerdictName
 
 SCHEMA = "ddwatch.alert-orders/1"
 KEPT = 100
@@ -17,15 +17,19 @@ FORGOTTEN_SECONDS = 90 * 86400.0
 """An acknowledgement without an end is kept for this long."""
 
 QUIET: tuple[VerdictName, ...] = ("warming", "idle", "learning", "as-expected")
-ALARMS: tuple[VerdictName, ...] = tuple(name for name in get_args(VerdictName) if name not in QUIET)
-"""Verdicts that can become an incident."""
+ALARMS: tuple[NoteName, ...] = (
+    *(name for name in get_args(VerdictName) if name not in QUIET),
+    "retractions",
+    "restarts",
+)
+"""What can become an incident."""
 
 
 class Order(Struct, frozen=True, kw_only=True):
     """One acknowledgement or mute; times are seconds since the epoch."""
 
     kind: Literal["acknowledge", "mute"]
-    alert: VerdictName
+    alert: NoteName
     incident: str | None = None
     """Which one is acknowledged; a mute is about all of its name."""
     given_at: float
@@ -47,7 +51,7 @@ class Orders(Struct, frozen=True, kw_only=True):
     orders: tuple[Order, ...] = ()
 
     def acknowledged(
-        self, incidents: Sequence[tuple[VerdictName, str]], now: float, until: float | None = None, note: str = ""
+        self, incidents: Sequence[tuple[NoteName, str]], now: float, until: float | None = None, note: str = ""
     ) -> "Orders":
         """With these incidents acknowledged, an earlier acknowledgement of them replaced."""
         kept = self.reopened([incident for _, incident in incidents]).orders
@@ -61,12 +65,12 @@ class Orders(Struct, frozen=True, kw_only=True):
         """Without the acknowledgements of these incidents."""
         return replace(self, orders=tuple(order for order in self.orders if order.incident not in incidents))
 
-    def muted(self, name: VerdictName, now: float, until: float, note: str = "") -> "Orders":
+    def muted(self, name: NoteName, now: float, until: float, note: str = "") -> "Orders":
         """With a verdict muted, an earlier mute of it replaced."""
         given = Order(kind="mute", alert=name, given_at=now, until=until, note=plain(note))
         return self._with((*self.unmuted(name).orders, given), now)
 
-    def unmuted(self, name: VerdictName) -> "Orders":
+    def unmuted(self, name: NoteName) -> "Orders":
         """Without a mute of this verdict."""
         return replace(
             self, orders=tuple(order for order in self.orders if (order.kind, order.alert) != ("mute", name))

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ddwatch.core.verdict import Severity, VerdictName
+from ddwatch.core.verdict import NoteName, Severity
 
 AlertState = Literal["pending", "firing", "acknowledged", "muted", "resolved"]
 """Suspected and not sure; wrong; wrong and known to somebody; wrong and told to nobody; over."""
@@ -15,7 +15,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
 
     incident: str
     """What messages call it; it stays the same from begin to end, over restarts of the sidecar too."""
-    name: VerdictName
+    name: NoteName
     severity: Severity
     state: AlertState
     since: float
@@ -41,9 +41,9 @@ class AlertView(Struct, frozen=True, kw_only=True):
 
 
 class MuteView(Struct, frozen=True, kw_only=True):
-    """A verdict that tells nobody for a while."""
+    """What tells nobody for a while."""
 
-    name: VerdictName
+    name: NoteName
     until: float
     note: str = ""
 

@@ -1,14 +1,15 @@
 """Verdicts over time become incidents: each begins once and is resolved once, whatever flickers in between."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ddwatch.core.alert_orders import Order
 from ddwatch.core.alert_view import AlertState, AlertView, MuteView
-from ddwatch.core.snapshot import Verdict, VerdictName
+from ddwatch.core.snapshot import Note, NoteName, Verdict, VerdictName
 
 CALM_SECONDS = 60.0
 """A verdict that has not held for this long is over; one that comes back earlier is the same incident."""
@@ -16,6 +17,19 @@ RESUMED_SECONDS = 300.0
 """An incident of an earlier watch is over when its verdict does not hold again within this time."""
 KEPT = 50
 """Incidents of the log; the resolved ones that are oldest give way."""
+VERDICTS = frozenset(get_args(VerdictName))
+
+
+class Held(NamedTuple):
+    """All that holds at one instant."""
+
+    verdict: Verdict
+    notes: tuple[Note, ...]
+
+
+def noted(verdict: Verdict) -> Note:
+    """A verdict that holds beside the first one."""
+    return Note(**{name: getattr(verdict, name) for name in Note.__struct_fields__})
 
 
 class Incident(Struct, frozen=True, kw_only=True):
@@ -23,18 +37,33 @@ class Incident(Struct, frozen=True, kw_only=True):
 
     id: str
     """What messages call it."""
-    verdict: Verdict
-    """As it stood when the incident began."""
+    verdict: Note
+    """The verdict or note as it stood when the incident began."""
     began_at: float
     resolved_at: float | None = None
     """When the verdict was last seen to hold; None while the incident lasts."""
+
+
+Loud = Callable[[Note], bool]
+
+
+def beginnings(held: Sequence[Note], loud: Loud) -> tuple[Note, ...]:
+    """What may begin an incident, of all that holds.
+
+    That is the verdict itself; beside `learning`, which says only that steps cannot be judged, also a notice that needs
+    no model of the step; and always what is no verdict.
+    """
+    first, *notes = held
+    beside = [one for one in notes if first.name == "learning" and one.severity == "notice"]
+    alarms = [one for one in notes if one.name not in VERDICTS]
+    return tuple({one.name: one for one in (first, *beside, *alarms) if loud(one)}.values())
 
 
 class _Open(Struct):
     """An incident that lasts."""
 
     incident: Incident
-    newest: Verdict
+    newest: Note
     """As it was last seen to hold."""
     seen_at: float
     calm_from: float
@@ -42,40 +71,41 @@ class _Open(Struct):
 
 
 class Incidents:
-    """The incidents of one watch. A verdict begins one by being the first in order; as a note it keeps one alive."""
+    """The incidents of one watch. What may begin one is `beginnings`; any note keeps one alive."""
 
     def __init__(self, calm_seconds: float = CALM_SECONDS) -> None:
         self._calm_seconds = calm_seconds
-        self._open: dict[VerdictName, _Open] = {}
+        self._open: dict[NoteName, _Open] = {}
         self._over: deque[AlertView] = deque(maxlen=KEPT)
         """Resolved ones, the newest last."""
         self._orders: tuple[Order, ...] = ()
 
-    def see(self, now: float, held: Sequence[Verdict], *, loud: bool) -> list[Incident]:
+    def see(self, now: float, held: Sequence[Note], loud: Loud) -> list[Incident]:
         """What has begun and what is over, in that order.
 
         Args:
             now: not earlier than the last time.
-            held: all verdicts that hold now, in order of precedence.
-            loud: whether the first of them is one to begin an incident with.
+            held: the verdict, then all notes that hold now.
+            loud: whether something is worth an incident.
         """
         changes: list[Incident] = []
-        if loud and held and held[0].name not in self._open:
-            began = Incident(id=self._name(held[0]), verdict=held[0], began_at=now)
-            self._open[held[0].name] = _Open(began, held[0], now, now)
-            changes.append(began)
+        for one in beginnings(held, loud):
+            if one.name not in self._open:
+                began = Incident(id=self._name(one), verdict=one, began_at=now)
+                self._open[one.name] = _Open(began, one, now, now)
+                changes.append(began)
         holding = {verdict.name: verdict for verdict in held}
-        for name, one in list(self._open.items()):
+        for name, lasting in list(self._open.items()):
             if name in holding:
-                one.newest, one.seen_at, one.calm_from = holding[name], now, now
-            elif now - one.calm_from >= self._calm_seconds:
+                lasting.newest, lasting.seen_at, lasting.calm_from = holding[name], now, now
+            elif now - lasting.calm_from >= self._calm_seconds:
                 del self._open[name]
-                over = replace(one.incident, resolved_at=one.seen_at)
-                self._over.append(_view(over, one.newest, "resolved"))
+                over = replace(lasting.incident, resolved_at=lasting.seen_at)
+                self._over.append(_view(over, lasting.newest, "resolved"))
                 changes.append(over)
         return changes
 
-    def _name(self, verdict: Verdict) -> str:
+    def _name(self, verdict: Note) -> str:
         """A name for a new incident; the second one of the same second has a number behind it."""
         first = name = f"{verdict.name}-{int(verdict.since)}"
         known = {alert.incident for alert in self._over}
@@ -101,7 +131,7 @@ class Incidents:
             if alert.state == "resolved":
                 self._over.append(alert)
             elif alert.open and alert.name not in self._open:
-                verdict = Verdict(
+                verdict = Note(
                     name=alert.name,
                     severity=alert.severity,
                     since=alert.since,
@@ -114,7 +144,7 @@ class Incidents:
                 seen_at = now if ended_at is None else max(alert.began_at, min(ended_at, now))
                 self._open[alert.name] = _Open(incident, verdict, seen_at, now + RESUMED_SECONDS - self._calm_seconds)
 
-    def views(self, now: float, pending: Sequence[Verdict] = ()) -> tuple[AlertView, ...]:
+    def views(self, now: float, pending: Sequence[Note] = ()) -> tuple[AlertView, ...]:
         """The log: what is suspected, what is open and what is over, each the newest first.
 
         Args:
@@ -158,9 +188,7 @@ def _begin(alert: AlertView) -> float:
     return -alert.began_at
 
 
-def _view(
-    incident: Incident, newest: Verdict, state: AlertState, until: float | None = None, note: str = ""
-) -> AlertView:
+def _view(incident: Incident, newest: Note, state: AlertState, until: float | None = None, note: str = "") -> AlertView:
     return AlertView(
         incident=incident.id,
         name=newest.name,

@@ -41,6 +41,7 @@ from ddwatch.core.rules.situation import Situation
 from ddwatch.core.rules.suspected import pending
 from ddwatch.core.snapshot import (
     History,
+    Note,
     Sample,
     SelfView,
     Snapshot,
@@ -59,12 +60,12 @@ CALM: frozenset[VerdictName] = frozenset({"learning", "as-expected", "idle", "bl
 """Verdicts under which clean samples may be learned: nothing is suspected."""
 
 
-def loud(verdict: Verdict) -> bool:
+def loud(one: Note) -> bool:
     """Whether a verdict belongs on the event list when it comes and when it goes.
 
-    A verdict with a known cause has that on the list already.
+    `blind` with a known cause has that on the list already.
     """
-    return verdict.severity in ("page", "notice") or (verdict.name == "blind" and verdict.cause is None)
+    return one.severity in ("page", "notice") or (one.name == "blind" and one.cause is None)
 
 
 class Monitor:
@@ -202,7 +203,7 @@ class Monitor:
         else:
             self._changed(now, previous, first)
         self._verdict = first
-        for incident in self._incidents.see(now, held, loud=loud(first)):
+        for incident in self._incidents.see(now, held, loud):
             if incident.resolved_at is None:
                 name = incident.verdict.name
                 self._count.alerts[name] = self._count.alerts.get(name, 0) + 1

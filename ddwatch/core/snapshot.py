@@ -11,6 +11,8 @@ from msgspec import Struct
 from ddwatch.core.alert_view import AlertView, KeepingView, MuteView
 from ddwatch.core.hardware_view import GpuView, HostView
 from ddwatch.core.request_view import AcceptHistogram, FinishedRequest
+from ddwatch.core.verdict import Note as Note
+from ddwatch.core.verdict import NoteName as NoteName
 from ddwatch.core.verdict import Severity as Severity
 from ddwatch.core.verdict import Verdict as Verdict
 from ddwatch.core.verdict import VerdictName as VerdictName
@@ -253,8 +255,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     window: Window = Window()
     ranks: tuple[RankView, ...] = ()
     verdict: Verdict
-    notes: tuple[Verdict, ...] = ()
-    """Other verdicts that hold as well, in order of precedence."""
+    notes: tuple[Note, ...] = ()
+    """Other verdicts that hold as well, in order of precedence, then what is no verdict."""
     expected: Expected | None = None
     ratio: float | None = None
     """Measured over expected tokens per second."""

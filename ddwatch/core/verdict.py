@@ -20,10 +20,14 @@ VerdictName = Literal[
 Severity = Literal["page", "notice", "ok", "unknown"]
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
-    """What ddwatch holds of the service now, with the numbers that it was reached by."""
+NoteName = VerdictName | Literal["retractions", "restarts"]
+"""What else may be wrong is no verdict: it says nothing about speed, and no exit code stands for it."""
 
-    name: VerdictName
+
+class Note(Struct, frozen=True, kw_only=True):
+    """What holds of the service beside the verdict, with the numbers that it was reached by."""
+
+    name: NoteName
     severity: Severity
     since: float
     sentence: str
@@ -31,3 +35,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
     evidence: dict[str, float | int | str | None] = {}
     cause: str | None = None
     next_steps: tuple[str, ...] = ()
+
+
+class Verdict(Note, frozen=True, kw_only=True):
+    """What ddwatch holds of the service now, with the numbers that it was reached by."""
+
+    name: VerdictName

@@ -22,8 +22,9 @@ orders = st.builds(
 ) | st.builds(Order, kind=st.just("acknowledge"), alert=names, incident=st.text(max_size=30), given_at=times)
 
 
-def test_an_alarm_is_a_verdict_that_needs_somebody() -> None:
-    assert ALARMS == ("down", "stalled", "starved", "blind", "slow-step", "low-accept", "high-accept")
+def test_an_alarm_is_what_needs_somebody() -> None:
+    verdicts = ("down", "stalled", "starved", "blind", "slow-step", "low-accept", "high-accept")
+    assert (*verdicts, "retractions", "restarts") == ALARMS
 
 
 @given(st.lists(orders, max_size=KEPT))

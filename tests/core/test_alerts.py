@@ -7,22 +7,31 @@ from hypothesis import strategies as st
 
 from ddwatch.core.alert_orders import Orders
 from ddwatch.core.alert_view import AlertView, KeepingView
-from ddwatch.core.alerts import CALM_SECONDS, KEPT, RESUMED_SECONDS, Incident, Incidents
+from ddwatch.core.alerts import CALM_SECONDS, KEPT, RESUMED_SECONDS, Incident, Incidents, noted
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.records import OrdersSeen
-from ddwatch.core.snapshot import History, Severity, Verdict, VerdictName
+from ddwatch.core.snapshot import History, Note, Severity, Verdict, VerdictName
 from tests.core.lines import decode
 
-SEVERITIES: dict[VerdictName, Severity] = {"slow-step": "page", "low-accept": "notice", "as-expected": "ok"}
+SEVERITIES: dict[VerdictName, Severity] = {
+    "slow-step": "page",
+    "low-accept": "notice",
+    "as-expected": "ok",
+    "learning": "unknown",
+}
 
 
 def verdict(name: VerdictName, since: float = 0.0) -> Verdict:
     return Verdict(name=name, severity=SEVERITIES.get(name, "page"), since=since, sentence="a sentence")
 
 
+def loud(one: Note) -> bool:
+    return one.severity in ("page", "notice")
+
+
 def told(incidents: Incidents, now: float, *names: VerdictName) -> list[tuple[str, float | None]]:
     held = [verdict(name, now) for name in names]
-    changes = incidents.see(now, held, loud=held[0].severity in ("page", "notice"))
+    changes = incidents.see(now, held, loud)
     return [(one.verdict.name, one.resolved_at) for one in changes]
 
 
@@ -53,6 +62,25 @@ def test_a_note_keeps_an_incident_alive_and_begins_none() -> None:
     assert told(incidents, 300.0, "as-expected") == [("slow-step", 200.0)]
 
 
+def test_beside_learning_a_notice_begins_one_because_it_needs_no_model_of_the_step() -> None:
+    incidents = Incidents()
+
+    assert told(incidents, 0.0, "as-expected", "low-accept") == []
+    assert told(incidents, 1.0, "learning", "slow-step") == []
+    assert told(incidents, 2.0, "learning", "low-accept") == [("low-accept", None)]
+    assert told(incidents, 80.0, "learning") == [("low-accept", 2.0)]
+
+
+def test_what_is_no_verdict_begins_one_whatever_the_verdict_is() -> None:
+    storm = Note(name="retractions", severity="notice", since=0.0, sentence="the KV pool keeps filling up")
+    held = (verdict("slow-step"), noted(verdict("low-accept")), storm)
+
+    began = Incidents().see(0.0, held, loud)
+
+    assert [one.verdict.name for one in began] == ["slow-step", "retractions"]
+    assert isinstance(noted(verdict("low-accept")), Note)
+
+
 @given(
     st.lists(st.tuples(st.floats(0.1, 90.0), st.sampled_from(["slow-step", "low-accept", "as-expected"])), max_size=60)
 )
@@ -62,7 +90,7 @@ def test_every_end_has_its_begin(steps: Sequence[tuple[float, VerdictName]]) -> 
     for seconds, name in steps:
         now += seconds
         held = [verdict(name, now)]
-        for one in incidents.see(now, held, loud=held[0].severity != "ok"):
+        for one in incidents.see(now, held, loud):
             assert isinstance(one, Incident)
             if one.resolved_at is None:
                 assert one.verdict.name not in open_now
@@ -110,7 +138,7 @@ class TestTheLog:
         incidents = Incidents()
         for now, sentence in ((10.0, "+31 ms"), (20.0, "+60 ms")):
             held = Verdict(name="slow-step", severity="page", since=5.0 + now, sentence=sentence, cause=sentence)
-            incidents.see(now, [held], loud=True)
+            incidents.see(now, [held], loud)
 
         (alert,) = incidents.views(30.0)
         assert (alert.sentence, alert.cause, alert.since, alert.began_at) == ("+60 ms", "+60 ms", 15.0, 10.0)
@@ -140,8 +168,8 @@ class TestTheLog:
         incidents = Incidents()
         onset = [verdict("slow-step", 7.0)]
         for now in (10.0, 200.0, 400.0):
-            incidents.see(now, onset, loud=True)
-            incidents.see(now + 100.0, [verdict("as-expected")], loud=False)
+            incidents.see(now, onset, loud)
+            incidents.see(now + 100.0, [verdict("as-expected")], loud)
 
         names = [alert.incident for alert in incidents.views(600.0)]
         assert names == ["slow-step-7-3", "slow-step-7-2", "slow-step-7"]
@@ -252,7 +280,7 @@ def test_the_log_tells_each_incident_once_whatever_is_asked(steps: Sequence[tupl
         elif asked == "undo":
             orders = NOBODY
         incidents.obey(orders.orders)
-        changes = incidents.see(now, [verdict(name, now)], loud=name != "as-expected")
+        changes = incidents.see(now, [verdict(name, now)], loud)
         begun += [one.id for one in changes if one.resolved_at is None]
         alerts = incidents.views(now)
         open_names = [alert.name for alert in alerts if alert.open]

@@ -93,7 +93,7 @@ def watched(snapshots: list[Snapshot], orders: Orders = NOBODY, restored: tuple[
     incidents, found = Incidents(), []
     incidents.restore(restored, snapshots[0].at)
     for one in snapshots:
-        incidents.see(one.at, [one.verdict], loud=one.verdict.severity in ("page", "notice"))
+        incidents.see(one.at, [one.verdict], lambda note: note.severity in ("page", "notice"))
         found.append(replace(one, alerts=incidents.views(one.at), mutes=incidents.mutes(one.at)))
         incidents.obey(orders.orders)
     return found
