@@ -9,6 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ddwatch.core.alert_orders import Order
+from ddwatch.core.alert_view import KeepingView
 from ddwatch.core.engine import EngineMetrics, ForwardPass
 from ddwatch.core.hardware import GpuReading, HostReading
 
@@ -342,6 +344,14 @@ class SelfReading(Struct, frozen=True, kw_only=True):
     resident_bytes: int
 
 
+class OrdersSeen(Struct, frozen=True, kw_only=True):
+    """What the operator asked of alerts, all of it, and what lies beside the sidecar on its host."""
+
+    at: float
+    keeping: KeepingView
+    orders: tuple[Order, ...] = ()
+
+
 Record = (
     DecodeBatch
     | PrefillBatch
@@ -370,6 +380,7 @@ Record = (
     | SourceUp
     | LinesSeen
     | SelfReading
+    | OrdersSeen
     | GpuReading
     | HostReading
     | EngineMetrics
