@@ -1,6 +1,7 @@
 """The bounded past: points, events and finished requests, in the monitor and in every reader that follows it."""
 
 from collections import deque
+from collections.abc import Callable
 from itertools import islice, takewhile
 
 from msgspec.structs import replace
@@ -157,6 +158,24 @@ def merged(
         events=tuple(joined[-events:]),
         requests=(old.requests + new.requests)[-requests:] if new.requests else old.requests,
     )
+
+
+def numbered(history: History, numbers: Callable[[int], bool]) -> History:
+    """The items whose sequence number passes; the history itself when all of them do."""
+    kept = History(
+        complete=history.complete,
+        points=tuple(point for point in history.points if numbers(point.seq)),
+        events=tuple(event for event in history.events if numbers(event.seq)),
+        requests=tuple(request for request in history.requests if numbers(request.seq)),
+    )
+    sizes = [(len(each.points), len(each.events), len(each.requests)) for each in (kept, history)]
+    return history if sizes[0] == sizes[1] else kept
+
+
+def ends(history: History) -> list[tuple[int, int]]:
+    """The first and the last sequence number of each kind that the history holds."""
+    kinds = (history.points, history.events, history.requests)
+    return [(items[0].seq, items[-1].seq) for items in kinds if items]
 
 
 class EventLog:

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 
 from ddwatch.core import wire
-from ddwatch.core.history import merged
+from ddwatch.core.history import ends, merged, numbered
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame, History
 from ddwatch.feeds.contract import ReplayControls
@@ -198,13 +198,9 @@ class LiveFeed:
 
     def _unknown(self, history: History) -> History:
         """The history without what is known already: a proxy or an old server may have ignored where we were."""
-        first = [point.seq for point in history.points[:1]] + [event.seq for event in history.events[:1]]
-        if not history.complete or all(seq > self._seq for seq in first):
+        if not history.complete or all(first > self._seq for first, _ in ends(history)):
             return history
-        return History(
-            points=tuple(point for point in history.points if point.seq > self._seq),
-            events=tuple(event for event in history.events if event.seq > self._seq),
-        )
+        return numbered(history, lambda number: number > self._seq)
 
 
 async def _next(items: AsyncIterator[Item]) -> Item:

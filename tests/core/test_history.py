@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddwatch.core.history import EventLog, Ring, merged
+from ddwatch.core.history import EventLog, Ring, ends, merged, numbered
+from ddwatch.core.request_view import FinishedRequest
 from ddwatch.core.snapshot import Event, History, Point
 
 
@@ -144,3 +145,23 @@ def test_any_reading_rhythm_ends_in_the_same_history(rhythm: list[int]) -> None:
     whole = ring.since(0)
     assert reader.points == whole.points
     assert sorted(reader.events, key=lambda e: e.seq) == sorted(whole.events, key=lambda e: e.seq)
+
+
+def test_requests_share_the_numbers_and_only_the_newest_are_kept() -> None:
+    ring = Ring(points=5, events=5, requests=3)
+    ring.add_point(Point(seq=ring.next_seq(), at=1.0))
+    for number in range(5):
+        ring.add_request(FinishedRequest(seq=ring.next_seq(), at=2.0 + number, completion_tokens=number))
+    history = ring.since(0)
+    assert [request.completion_tokens for request in history.requests] == [2, 3, 4]
+    assert history.complete
+    assert [request.seq for request in ring.since(5).requests] == [6]
+    assert ends(history) == [(1, 1), (4, 6)]
+    assert numbered(history, lambda number: number <= 9) is history
+    early = numbered(history, lambda number: number <= 4)
+    assert (len(early.points), [request.seq for request in early.requests]) == (1, [4])
+    late = merged(early, numbered(history, lambda number: number > 4), requests=2)
+    assert [request.seq for request in late.requests] == [5, 6]
+    again = Ring()
+    again.restore(history)
+    assert [request.at for request in again.since(0).requests] == [4.0, 5.0, 6.0]

@@ -6,6 +6,7 @@ import gzip
 import msgspec
 
 from ddwatch.core import wire
+from ddwatch.core.history import ends, numbered
 from ddwatch.core.snapshot import Frame, History, Snapshot
 from ddwatch_sidecar.exports.contract import Supply
 
@@ -47,14 +48,9 @@ def health(state: str) -> bytes:
 
 def up_to(history: History, seq: int) -> History:
     """Only what the snapshot with this sequence number knows of; the rest comes with the next one."""
-    newest = [point.seq for point in history.points[-1:]] + [event.seq for event in history.events[-1:]]
-    if all(item <= seq for item in newest):
+    if all(last <= seq for _, last in ends(history)):
         return history
-    return History(
-        complete=history.complete,
-        points=tuple(point for point in history.points if point.seq <= seq),
-        events=tuple(event for event in history.events if event.seq <= seq),
-    )
+    return numbered(history, lambda number: number <= seq)
 
 
 def unready(snapshot: Snapshot) -> str | None:
