@@ -11,6 +11,8 @@ NEAR_SECONDS = 120.0
 """What began within this time of the onset began with it."""
 RECOVERY_LINES = 10
 """Clean lines after a full KV pool, from which steps that are still slow have not recovered."""
+HEALTHY_LINES = 10
+"""Clean lines at the expected speed after a start, from which what comes later did not begin with it."""
 PREFILL_SHARE = 0.3
 """Share of lately seen windows with prefill in them, from which it is a candidate."""
 
@@ -55,7 +57,7 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
     Args:
         since: onset of the slow steps, seconds since the epoch.
         facts: what else is known.
-        evidence: of the suspicion: the form of the excess and the lines it rests on.
+        evidence: of the suspicion: the form of the excess, the lines it rests on and those that came before it.
     """
     found = [Cause(text, step) for at, text, step in facts.hardware if _near(at, since)]
     if _near(facts.graph_off_since, since):
@@ -66,12 +68,14 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
         )
     if facts.retracted_at is not None and _near(facts.retracted_at, since):
         found.append(_retracted(facts.retracted_at - since, evidence))
-    found += _restarted(
-        since,
-        facts,
-        "it is slow since the restart",
-        "ddwatch compare LOG shows the changed arguments and the step time at equal batch and context",
-    )
+    before = evidence.get("lines_before")
+    if not isinstance(before, int) or before <= HEALTHY_LINES:
+        found += _restarted(
+            since,
+            facts,
+            "it is slow since the restart",
+            "ddwatch compare LOG shows the changed arguments and the step time at equal batch and context",
+        )
     if evidence.get("form") == "batch":
         found.append(
             Cause(

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ddwatch.core.alert_view import AlertView, KeepingView
-from ddwatch.core.alerts import Incidents
+from ddwatch.core.alerts import VERDICTS, Held, Incident, Incidents, noted
 from ddwatch.core.causes import Facts
 from ddwatch.core.comparison.epochs import coupled
 from ddwatch.core.comparison.restart import RestartComparison
+from ddwatch.core.durations import in_words
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.gpus.book import GpuBook
@@ -36,7 +37,7 @@ from ddwatch.core.records import (
     Unread,
 )
 from ddwatch.core.requests import RequestBook
-from ddwatch.core.rules import verdicts
+from ddwatch.core.rules import alarms, verdicts
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.rules.suspected import pending
 from ddwatch.core.snapshot import (
@@ -158,7 +159,7 @@ class Monitor:
 
     def at(self, now: float) -> Snapshot:
         """The snapshot at a time that is not earlier than the last one asked for."""
-        held = self.verdicts(now)
+        verdict, notes = self.verdicts(now)
         reading, judging = self._traffic.ranks.reading(now), self._judging
         return Snapshot(
             seq=self._ring.seq,
@@ -176,8 +177,8 @@ class Monitor:
             reference=judging.reference(),
             factors=judging.factors(now, reading),
             ranks=self._traffic.ranks.views(now),
-            verdict=held[0],
-            notes=held[1:],
+            verdict=verdict,
+            notes=notes,
             sources=self._sources.views(),
             unread_examples=tuple(self._sources.examples),
             watch=self._watch,
@@ -189,25 +190,34 @@ class Monitor:
             keeping=self._keeping,
         )
 
-    def verdicts(self, now: float) -> tuple[Verdict, ...]:
+    def verdicts(self, now: float) -> Held:
         """The verdict and the notes beside it; a verdict keeps the `since` that it began with."""
         self._traffic.close_second(now)
         self._judging.compare(now, self._traffic.ranks.busy(now))
         situation = self._situation(now)
         self._pending = pending(situation)
-        held = verdicts(situation)
-        first = held[0]
+        first, *others = verdicts(situation)
         previous = self._verdict
         if previous is not None and previous.name == first.name:
             first = replace(first, since=min(previous.since, first.since))
         else:
             self._changed(now, previous, first)
         self._verdict = first
-        for incident in self._incidents.see(now, held, loud):
-            if incident.resolved_at is None:
-                name = incident.verdict.name
-                self._count.alerts[name] = self._count.alerts.get(name, 0) + 1
-        return (first, *held[1:])
+        notes = (*map(noted, others), *alarms(situation))
+        for incident in self._incidents.see(now, (first, *notes), loud):
+            self._incident(now, incident, first)
+        return Held(first, notes)
+
+    def _incident(self, now: float, incident: Incident, verdict: Verdict) -> None:
+        """Counts what has begun; what is not the verdict of this moment is told on the timeline here."""
+        what = incident.verdict
+        if incident.resolved_at is None:
+            self._count.alerts[what.name] = self._count.alerts.get(what.name, 0) + 1
+            if what.name != verdict.name:
+                self._events.add(now, "verdict", what.severity, f"{what.name}: {what.sentence}")
+        elif what.name not in VERDICTS:
+            lasted = in_words(max(0.0, incident.resolved_at - what.since))
+            self._events.add(now, "verdict", "ok", f"{what.name}: over after {lasted}")
 
     def learner(self) -> Learner | None:
         """What has been learned, once after each change that should be saved."""

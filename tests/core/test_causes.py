@@ -48,6 +48,12 @@ def test_a_process_that_was_born_slow_is_blamed_on_its_start_with_what_changed()
     ]
 
 
+def test_a_process_that_was_fast_first_is_not_blamed_on_its_start() -> None:
+    server = ServerView(started_at=ONSET - 60)
+    assert told({"lines_before": 3}, server=server) == ["it is slow since the restart"]
+    assert told({"lines_before": 200}, server=server) == [NOTHING.text]
+
+
 def test_what_grows_with_the_batch_and_what_stands_beside_prefill_is_said_so() -> None:
     assert told({"form": "batch"}) == ["it grows with the batch: more requests cost more than they did"]
     assert told({"form": "offset"}) == [NOTHING.text]

@@ -24,7 +24,7 @@ from ddwatch.core.records import (
     Rotation,
     SourceFault,
 )
-from ddwatch.core.snapshot import Event, EventKind, Flag, Sample, Verdict, VerdictName
+from ddwatch.core.snapshot import Event, EventKind, Flag, NoteName, Sample, Verdict, VerdictName
 from ddwatch.demo.scenarios import generate
 from tests.core.gpus.machine import card
 from tests.scenarios import service
@@ -114,10 +114,12 @@ class Shown(Strict, frozen=True):
     throughput: float | None = None
     batch: int | None = None
     live_ranks: int | None = None
-    notes: tuple[VerdictName, ...] | None = None
+    notes: tuple[NoteName, ...] | None = None
     sentence: str | None = None
     """The verdict's, by then."""
     cause: str | None = None
+    beside: tuple[str, ...] | None = None
+    """What the notes say."""
 
 
 class Story(Strict, frozen=True, kw_only=True):
@@ -138,6 +140,8 @@ class Story(Strict, frozen=True, kw_only=True):
     shown: tuple[Shown, ...] = ()
     samples: int | None = None
     clean: int | None = None
+    alerts: dict[NoteName, int] | None = None
+    """Incidents that began, by name."""
 
 
 def read_story(path: Path) -> Story:
@@ -231,6 +235,7 @@ class Played:
             while items and items[0][0] <= self.start + second:
                 self._take(*items.popleft())
             self._ask(second)
+        self.alerts = dict(self._monitor.tallies().alerts)
         self.events: list[Event] = [e for e in self._monitor.history().events if e.kind != "verdict"]
 
     def _take(self, at: float, item: Item) -> None:
@@ -255,6 +260,7 @@ class Played:
             "batch": snapshot.now.batch,
             "live_ranks": sum(rank.live for rank in snapshot.ranks),
             "notes": tuple(note.name for note in snapshot.notes),
+            "beside": tuple(note.sentence for note in snapshot.notes),
             "sentence": snapshot.verdict.sentence,
             "cause": snapshot.verdict.cause,
         }

@@ -51,6 +51,8 @@ def differences(story: Story, played: Played) -> list[str]:
             close = isinstance(given, float) and isinstance(seen, float) and isclose(given, seen, rel_tol=0.02)
             if given is not None and given != seen and not close:
                 wrong.append(f"at {shown.at:g} s {name} is {seen!r}, not {given!r}")
+    if story.alerts is not None and story.alerts != played.alerts:
+        wrong.append(f"incidents {played.alerts}, not {story.alerts}")
     clean = sum(sample.clean for sample in played.samples)
     if story.samples is not None and story.samples != len(played.samples):
         wrong.append(f"{len(played.samples)} samples, not {story.samples}")

@@ -89,6 +89,7 @@ class StepDetector:
         self._last_at = 0.0
         self._since_tuned = 0
         self._relief = 0.0
+        self._lines_before = 0
         self._fit_error = 0.0
         self._tune(0.0)
 
@@ -229,6 +230,7 @@ class StepDetector:
         self._relief = 0.0
         self._excess.clear()
         born_so = self._lines[0].tick >= began.tick
+        self._lines_before = 0 if born_so else sum(one.tick <= began.tick for one in self._lines)
         kept = [one for one in self._lines if one.tick > began.tick or born_so]
         middle = median(one.residual for one in kept) if kept else 0.0
         edge = max(0.1, 4.0 * self._seen.noise.spread)
@@ -315,6 +317,7 @@ class StepDetector:
             lowest_context_tokens=shape.contexts[0],
             highest_context_tokens=shape.contexts[1],
             lines=shape.lines,
+            lines_before=self._lines_before,
         )
         return Suspicion(
             name=NAME,

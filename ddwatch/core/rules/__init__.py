@@ -10,13 +10,15 @@ from ddwatch.core.rules import (
     idle,
     learning,
     low_accept,
+    restarts,
+    retractions,
     slow_step,
     stalled,
     starved,
     warming,
 )
 from ddwatch.core.rules.situation import Situation
-from ddwatch.core.snapshot import Verdict
+from ddwatch.core.snapshot import Note, Verdict
 
 RULES: tuple[Callable[[Situation], Verdict | None], ...] = (
     down.judge,
@@ -32,7 +34,15 @@ RULES: tuple[Callable[[Situation], Verdict | None], ...] = (
     as_expected.judge,
 )
 
+ALARMS: tuple[Callable[[Situation], Note | None], ...] = (restarts.judge, retractions.judge)
+"""What may be wrong whatever the verdict is."""
+
 
 def verdicts(situation: Situation) -> tuple[Verdict, ...]:
     """All verdicts that hold, in order of precedence; never empty: without anything to judge by it is `learning`."""
     return tuple(verdict for rule in RULES if (verdict := rule(situation)) is not None)
+
+
+def alarms(situation: Situation) -> tuple[Note, ...]:
+    """What is wrong and is no verdict."""
+    return tuple(note for rule in ALARMS if (note := rule(situation)) is not None)
