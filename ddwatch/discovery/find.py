@@ -98,7 +98,10 @@ class Look:
         version = version_of(machine, pid, words)
         if answer is None and version is None and port is not None and port.listening:
             answer = self._ask(url_of(port, tls=_tls(engine.launch)))
-        arguments = answer.arguments if answer is not None else engine.launch.arguments if engine.launch else {}
+        arguments = {
+            **(engine.launch.arguments if engine.launch is not None else {}),
+            **(answer.arguments if answer is not None else {}),
+        }
         traces = Traces(
             log=self._log(engine, container, told),
             port=port,
@@ -118,7 +121,8 @@ class Look:
             notes.append("its --config file cannot be read from here: arguments in it are not known")
         if self._machine.inodes(engine.pid) is None:
             owner = self._machine.owner(engine.pid) or "another user"
-            notes.append(f"it runs as {owner}: only that user and root may see its sockets and its output")
+            who = "root" if owner == "root" else "that user and root"
+            notes.append(f"it runs as {owner}: only {who} may see its sockets and its output")
         if launch is not None and launch.request_records is not None and self._request_records(engine) is None:
             notes.append("it writes request records to a folder that cannot be reached from here")
         return tuple(notes)

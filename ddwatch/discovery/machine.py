@@ -1,6 +1,7 @@
 """What the kernel tells of processes: the table of all of them, and streams, sockets and groups of a few."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -58,11 +59,7 @@ class Machine:
         """Every process, with its words as far as this user may read them."""
         found: list[Process] = []
         with self._asked_there():
-            try:
-                pids = psutil.pids()
-            except OSError:
-                pids = []
-            for pid in pids:
+            for pid in self._listed():
                 with suppress(psutil.Error, OSError):
                     one = psutil.Process(pid)
                     with suppress(psutil.AccessDenied):
@@ -73,6 +70,13 @@ class Machine:
         self._pids = [one.pid for one in found if one.words]
         self._standard_inputs = None
         return found
+
+    def _listed(self) -> list[int]:
+        """The ids of all processes; where there is no /proc, psutil has its own ways."""
+        try:
+            return sorted(int(entry.name) for entry in self.proc.iterdir() if entry.name.isdecimal())
+        except OSError:
+            return [] if sys.platform == "linux" else psutil.pids()
 
     def owner(self, pid: int) -> str | None:
         """The name of the user that runs a process."""

@@ -184,10 +184,10 @@ def _container(traces: LogTraces, container: Container) -> Log:
     if traces.container_file is not None:
         return Log(source=traces.container_file, detail="what its container's runtime writes")
     if traces.container_name is not None and traces.container_tool is not None:
-        # Podman's command line is docker's.
-        tool, name = traces.container_tool, traces.container_name
-        source = f"docker:{name}" if tool == "docker" else f"command:{tool} logs --follow {name}"
-        return Log(source=source, detail=f"it runs in the container {name}")
+        return Log(
+            source=f"docker:{traces.container_name}",
+            detail=f"it runs in {traces.container_tool}'s {traces.container_name}",
+        )
     if container.runtime == "kubernetes":
         return Log(
             source=None,
@@ -226,9 +226,10 @@ def _journal(traces: LogTraces) -> Log:
 def _nowhere(traces: LogTraces, stream: Outlet) -> Log:
     again = "start it with 2>&1 | tee -a sglang.log"
     if stream.kind == "unread":
+        who = "root" if traces.owner == "root" else f"{traces.owner or 'its own user'} and root"
         return Log(
             source=None,
-            detail=f"only {traces.owner or 'its own user'} and root may see where it writes",
+            detail=f"where it writes may be seen by {who} only",
             fix="sudo ddwatch, or ddwatch --log PATH",
         )
     if stream.kind == "terminal" and traces.stdout.kind == "file":
