@@ -126,12 +126,16 @@ class GpuBook:
         self._comparable = compared(group)
         slow = stragglers(group)
         for key, past in self._pasts.items():
-            found = {finding.kind: finding for finding in judge(past)}
             straggler = slow.get(key)
+            clock = straggler.others if straggler is not None and straggler.same_as == "sm-clock" else None
+            found = {finding.kind: finding for finding in judge(past, clock)}
+            explained = any(kind in found for kind in BY_REASON)
             if straggler is not None:
-                found["straggler"] = straggler.finding
+                # A clock that is low for a known reason is one cause, not two.
+                slows = clock is None or not explained
+                found["straggler"] = replace(straggler.finding, slows=slows)
                 found.pop(straggler.same_as, None)
-            if any(kind in found for kind in BY_REASON):
+            if explained:
                 found.pop("sm-clock", None)
             fault = self._grave_fault(key, at)
             if fault is not None:

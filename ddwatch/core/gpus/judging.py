@@ -68,8 +68,13 @@ def megahertz(hertz: float) -> str:
     return f"{hertz / 1e6:.0f} MHz"
 
 
-def judge(past: CardPast) -> Iterator[Finding]:
-    """All findings of one card that its newest readings give; not all of them hold for long enough to be told."""
+def judge(past: CardPast, others: float | None = None) -> Iterator[Finding]:
+    """All findings of one card that its newest readings give; not all of them hold for long enough to be told.
+
+    Args:
+        past: the card.
+        others: SM clock of its peers, where it lies behind them.
+    """
     if past.card.lost is not None:
         yield finding(
             past.card,
@@ -80,7 +85,7 @@ def judge(past: CardPast) -> Iterator[Finding]:
             "look at dmesg for Xid; a reset of the card or a reboot of the host brings it back",
         )
         return
-    yield from _reasons(past)
+    yield from _reasons(past, others)
     yield from _clocks(past)
     yield from _link(past)
     yield from _memory(past)
@@ -97,7 +102,7 @@ def judge(past: CardPast) -> Iterator[Finding]:
         )
 
 
-def _reasons(past: CardPast) -> Iterator[Finding]:
+def _reasons(past: CardPast, others: float | None) -> Iterator[Finding]:
     if past.loaded is False or len(past.recent) < FEWEST:
         return
     masks = [seen.card.reasons for seen in past.recent if seen.card.reasons is not None]
@@ -114,18 +119,19 @@ def _reasons(past: CardPast) -> Iterator[Finding]:
             continue
         bit = reason.bit
         first = next((seen.at for seen in past.recent if (seen.card.reasons or 0) & bit), past.at)
+        figures = _figures(past, others, power=reason.kind in ("power-cap", "power-brake"))
         yield finding(
             past.card,
             reason.kind,
             reason.grade,
             first,
-            f"{label(past.card)} {reason.words}{_figures(past, power=reason.kind in ('power-cap', 'power-brake'))}",
+            f"{label(past.card)} {reason.words}{figures}",
             reason.next_step,
             slows=reason.grade != "information",
         )
 
 
-def _figures(past: CardPast, *, power: bool) -> str:
+def _figures(past: CardPast, others: float | None, *, power: bool) -> str:
     """The numbers behind a slowdown, in brackets; empty when the card reports none."""
     card = past.card
     words = []
@@ -133,10 +139,13 @@ def _figures(past: CardPast, *, power: bool) -> str:
         words.append(f"limit {card.power_limit_watts:.0f} W")
     if not power and card.temperature_celsius is not None:
         words.append(f"{card.temperature_celsius:.0f} °C")
-    if card.sm_clock_hertz is not None:
+    clock = past.under_load(lambda seen: seen.sm_clock_hertz)
+    clock = card.sm_clock_hertz if clock is None else clock
+    if clock is not None:
         normal = past.sm_clock.value
         beside = f", normally {megahertz(normal)}" if normal is not None else ""
-        words.append(f"SM clock {megahertz(card.sm_clock_hertz)}{beside}")
+        beside = f", the others {megahertz(others)}" if others is not None else beside
+        words.append(f"SM clock {megahertz(clock)}{beside}")
     return f" ({', '.join(words)})" if words else ""
 
 

@@ -39,6 +39,8 @@ class Straggler(NamedTuple):
 
     finding: Finding
     same_as: FindingKind
+    others: float
+    """What its peers have of that quantity."""
 
 
 def compared(pasts: Mapping[str, CardPast]) -> frozenset[str]:
@@ -58,7 +60,8 @@ def stragglers(pasts: Mapping[str, CardPast]) -> dict[str, Straggler]:
             }
             for name, others in low(values).items():
                 if name not in found:
-                    found[name] = Straggler(_told(group[name], item, values[name], others, group), item.same_as)
+                    told = _told(group[name], item, values[name], others, group)
+                    found[name] = Straggler(told, item.same_as, others)
     return found
 
 
