@@ -46,9 +46,10 @@ types: environment
 imports: environment
 	@$(BIN)/lint-imports --no-cache
 
-bench: environment ## measure the budgets against their peers and print tables
+bench: ## measure the budgets against their peers and print tables (BENCH="detection" runs a part)
+	@tools/environment bench
 	@tools/packages mtail
-	@find tests/bench -name 'bench_*.py' | sort | sed 's,/,.,g; s,\.py$$,,' | while read -r module; do \
+	@find tests/bench -path '*$(BENCH)*' -name 'bench_*.py' | sort | sed 's,/,.,g; s,\.py$$,,' | while read -r module; do \
 		echo; $(BIN)/python -m "$$module" </dev/null || exit 1; done
 
 schemas: environment ## write docs/schemas anew from the types

@@ -90,6 +90,18 @@ def test_a_python_without_venv_is_told_by_package_name(checkout: Path) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_the_environment_of_the_benchmarks_holds_that_of_the_tests(checkout: Path) -> None:
+    program(checkout / ".venv" / "bin", "python", f'echo "$@" >>{checkout}/asked')
+
+    first, *others = [run(checkout, "tools/environment", want) for want in ("bench", "dev", "runtime", "bench")]
+
+    assert (first.returncode, first.stderr.count("\n")) == (0, 1)
+    assert [(one.returncode, one.stderr) for one in others] == [(0, "")] * 3
+    asked = (checkout / "asked").read_text(encoding="utf-8").splitlines()
+    assert [words.split()[-1] for words in asked if " install " in words] == [".[dev,bench]"]
+    assert run(checkout, "tools/environment", "all").returncode == 64
+
+
 def test_commands_that_cannot_be_had_are_named_and_do_not_stop_the_tests(checkout: Path) -> None:
     result = run(checkout, "tools/packages", "sh", "no-such-command", "nor-this", PATH=only_coreutils(checkout))
 
