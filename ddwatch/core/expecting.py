@@ -154,6 +154,10 @@ class Expecting:
             self._recent.append(sample)
         return self._learner.see(sample, suspicious)
 
+    def doubt(self, since: float) -> bool:
+        """The accept lengths after this time are no text to learn from; True when that should be saved."""
+        return self._learner.doubt(since)
+
     def interrupt(self) -> None:
         """A restart: what was measured before says nothing about how steps differ from the model now."""
         self._recent.clear()

@@ -98,7 +98,12 @@ class Judging:
             sample: any, of the witness that is preferred.
             calm: whether the verdict allows to learn.
         """
+        before = self._detectors.accept_since
         changed = self._detectors.sample(sample)
+        since = self._detectors.accept_since
+        if before is None and since is not None:
+            # It was seen before it could be suspected.
+            self._unsaved = self._expecting.doubt(since) or self._unsaved
         if changed is not None:
             self._events.add(sample.at, "text", "ok", changed.sentence())
         suspicious = not calm or self._detectors.suspicious

@@ -1,9 +1,12 @@
 """What verdicts are reached from stands through a short silence, and follows the load without flicker."""
 
+from random import Random
+
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.history import EventLog, Ring
 from ddwatch.core.judging import EDGE_SECONDS, HELD_SECONDS, Judging
 from ddwatch.core.snapshot import Now, Sample
+from tests.core.detection.traffic import START, accept_samples
 from tests.core.test_expecting import KIMI, OTHER, founding, sample
 
 
@@ -77,3 +80,18 @@ def test_another_service_is_told_once() -> None:
     side.identify(2.0, OTHER)
     side.identify(3.0, OTHER)
     assert [event.at for event in ring.since(0).events] == [2.0, 2.0]
+
+
+def test_a_broken_drafter_is_never_learned_as_normal_not_even_its_first_seconds() -> None:
+    expecting = Expecting()
+    side = Judging(expecting, EventLog(Ring()), START)
+    dice = Random(1)
+    for good in accept_samples(dice, 5.2, 60):
+        side.sample(good, calm=True)
+    for broken in accept_samples(dice, 1.05, 60, start=START + 120.0):
+        side.sample(broken, calm=True)
+
+    profile = expecting.learner.profile
+    assert profile is not None
+    (curve,) = profile.accept
+    assert (curve.at(4000.0).p1 or 0.0) > 3.0

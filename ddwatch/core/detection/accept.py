@@ -173,6 +173,11 @@ class AcceptDetector:
         """Whether an accept length is suspected now."""
         return self._low.open or self._high.open
 
+    @property
+    def since(self) -> float | None:
+        """Onset of what is suspected now, None while nothing is."""
+        return min((phases.since for phases in (self._low, self._high) if phases.open), default=None)
+
     def suspicions(self, now: float) -> tuple[Suspicion, ...]:
         """What is suspected at this instant; asking changes nothing."""
         found = []

@@ -87,6 +87,11 @@ class Detectors:
         """Whether a pending or firing suspicion forbids learning from samples now."""
         return self._accept.suspicious or (self._steps is not None and self._steps.suspicious)
 
+    @property
+    def accept_since(self) -> float | None:
+        """Since when an accept length is suspected, None while none is."""
+        return self._accept.since
+
     def suspicions(self, now: float) -> tuple[Suspicion, ...]:
         """What is suspected at this instant."""
         moving = self.progress.state(now)

@@ -5,7 +5,7 @@ fitted from settled cells only, so it changes when a cell settles and never othe
 later cannot teach ddwatch that slow is normal.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from math import exp
 
 import msgspec
@@ -26,6 +26,8 @@ MOST_CELLS = 200
 """Cells that are kept: 8000 observations, about 1 MB and half a second per fit."""
 ACCEPT_EVERY = 100
 """New windows after which the accept curves are drawn again; these go on learning, since text is never judged."""
+LATELY = 256
+"""Windows that can still be given up."""
 LEARNER_SCHEMA = "ddwatch.learner/1"
 
 
@@ -84,6 +86,8 @@ class Learner:
         self._passed: OrderedDict[Bucket, int] = OrderedDict()
         """Samples that each open cell has let pass since it took one."""
         self._windows = Windows(interval)
+        self._lately: deque[tuple[float, Observation]] = deque(maxlen=LATELY)
+        """The newest windows, each with its time."""
         self._new_windows = 0
         self._seen = 0
         self._taken = 0
@@ -104,7 +108,10 @@ class Learner:
             self._windows.interrupt(key)
             return False
         self._seen += 1
-        self._new_windows += self._windows.see(key, item)
+        window = self._windows.see(key, item)
+        if window is not None:
+            self._new_windows += 1
+            self._lately.append((sample.at, window))
         changed = self._new_windows >= ACCEPT_EVERY and self._redraw_accept()
         self._pairs.see(key, item)
         where = bucket(item.batch, item.total_context)
@@ -122,6 +129,17 @@ class Learner:
         self._settled.add(where)
         self._refit()
         return True
+
+    def doubt(self, since: float) -> bool:
+        """Gives up the accept lengths that came since this time; True when the profile has changed by it.
+
+        A broken drafter is suspected only after some seconds, and those are no text to learn from.
+        """
+        given_up = [window for at, window in self._lately if at >= since]
+        self._lately.clear()
+        if not self._windows.kept.discard(given_up):
+            return False
+        return self._redraw_accept()
 
     def _next_in_turn(self, where: Bucket, ranks: int) -> bool:
         """Whether a cell takes this sample: of ranks that step together, one in so many says all there is to say."""

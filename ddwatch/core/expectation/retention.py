@@ -1,7 +1,7 @@
 """Keeps a bounded, fair choice of samples: steady traffic must not erase the contexts that were seen rarely."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import log
 from typing import Generic, TypeVar
 
@@ -107,6 +107,15 @@ class Retention:
                 continue
             fullest.halve()
             self._held -= before - len(fullest.items)
+
+    def discard(self, items: Iterable[Observation]) -> int:
+        """Gives up these very observations where they are kept; returns how many were."""
+        unwanted = {id(item) for item in items}
+        before = self._held
+        for thinned in self._buckets.values():
+            thinned.items = [item for item in thinned.items if id(item) not in unwanted]
+        self._held = sum(len(thinned.items) for thinned in self._buckets.values())
+        return before - self._held
 
     def __len__(self) -> int:
         return self._held

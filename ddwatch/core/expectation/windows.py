@@ -35,10 +35,10 @@ class Windows:
         self._looked = 0
         self._whole = 0
 
-    def see(self, key: RankKey, item: Observation) -> bool:
-        """Takes a rank's next clean observation; True when a window was completed."""
+    def see(self, key: RankKey, item: Observation) -> Observation | None:
+        """Takes a rank's next clean observation; returns the window that it completes."""
         if item.accept_length is None or item.own_batch is None:
-            return False
+            return None
         self._look(item.accept_length * item.own_batch)
         run = self._runs.pop(key, None)
         if run is None or run.items[0].own_batch != item.own_batch or run.items[0].text_class != item.text_class:
@@ -51,10 +51,11 @@ class Windows:
         run.accept += item.accept_length
         run.step += item.step_seconds
         if run.count < self.lines():
-            return False
+            return None
         del self._runs[key]
-        self.kept.add(self._window(run))
-        return True
+        window = self._window(run)
+        self.kept.add(window)
+        return window
 
     @staticmethod
     def _window(run: _Run) -> Observation:

@@ -1,6 +1,7 @@
 """Learning covers cell by cell, freezes what it has covered, never learns under suspicion, and survives restarts."""
 
 import pytest
+from msgspec.structs import replace
 
 from ddwatch.core.expectation.fit import Refusal
 from ddwatch.core.expectation.identity import Identity
@@ -114,6 +115,20 @@ def test_accept_lengths_wait_until_there_is_a_profile(service: World) -> None:
     for index in range(150):
         assert not learner.see(service.sample(float(index), 1 + index % 16, 100.0 * 1.5 ** (index % 25)), False)
     assert learner.profile is None
+
+
+def test_accept_lengths_that_turn_out_to_be_suspicious_are_given_up(service: World) -> None:
+    learner = Learner(name="learned", interval=40)
+    for index in range(60):
+        learner.see(replace(service.sample(float(index), 1, 2000.0), accept_length=5.0), False)
+    for index in range(60, 70):
+        learner.see(replace(service.sample(float(index), 1, 2000.0), accept_length=1.1), False)
+
+    assert learner.doubt(59.5)
+    (curve,) = known(learner).accept
+    assert curve.at(2000.0).p1 == 5.0
+    assert curve.points[0].samples == 60
+    assert not learner.doubt(59.5), "they are gone already"
 
 
 def test_it_survives_a_restart_and_goes_on_where_it_was(service: World) -> None:

@@ -85,6 +85,18 @@ def test_more_buckets_than_room_leave_the_ones_that_came_first() -> None:
     assert [one.total_context for one in kept] == [10.0, 40.0, 160.0]
 
 
+def test_what_is_given_up_is_gone_and_only_that() -> None:
+    kept = Retention()
+    good, bad = [[item(1, 2000.0 + 1000.0 * number) for number in range(10)] for _ in range(2)]
+    for one, other in zip(good, bad, strict=True):
+        kept.add(one)
+        kept.add(other)
+
+    assert kept.discard([*bad, item(1, 2000.0)]) == 10, "an equal one that was never kept is none"
+    assert (len(kept), sorted(map(id, kept))) == (10, sorted(map(id, good)))
+    assert kept.discard(bad) == 0
+
+
 def test_small_batches_have_a_bucket_each() -> None:
     assert len({bucket(batch, 100.0)[0] for batch in range(1, 7)}) == 6
     assert bucket(0, 0.0) == (0, 0)
