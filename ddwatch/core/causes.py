@@ -36,6 +36,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Newest KV retraction."""
     hardware: tuple[tuple[float, str, str], ...] = ()
     """Findings about cards or host: since when, what, and what to do."""
+    fatal: tuple[tuple[float, str, str], ...] = ()
+    """Findings about cards that an engine does not survive: since when, what, and what to do."""
     changed_arguments: str | None = None
     """What the last restart changed, in words."""
     prefill_share: float | None = None
@@ -111,6 +113,11 @@ def accept_causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause
             )
         )
     return tuple(found)
+
+
+def ended_by(since: float, facts: Facts) -> tuple[Cause, ...]:
+    """What may have ended the engine, or stopped it, at a time; empty when nothing is known."""
+    return tuple(Cause(text, step) for at, text, step in facts.fatal if _near(at, since))
 
 
 def _near(at: float | None, since: float) -> bool:

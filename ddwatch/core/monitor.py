@@ -292,6 +292,7 @@ class Monitor:
             graph_off_since=self._traffic.ranks.graph_off_since(now),
             retracted_at=self._lifecycle.retracted_at,
             hardware=tuple((one.since, one.sentence, one.next_step) for one in self._gpus.findings(now) if one.slows),
+            fatal=tuple((one.since, one.sentence, one.next_step) for one in self._gpus.fatal(now)),
             changed_arguments=self._lifecycle.changed_arguments,
         )
 

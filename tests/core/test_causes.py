@@ -1,6 +1,6 @@
 """What began with a change is named first; without anything that did, ddwatch says that it found nothing."""
 
-from ddwatch.core.causes import NOTHING, PREFILL_NEXT, Evidence, Facts, accept_causes, causes, words
+from ddwatch.core.causes import NOTHING, PREFILL_NEXT, Evidence, Facts, accept_causes, causes, ended_by, words
 from ddwatch.core.snapshot import ServerView
 
 ONSET = 1000.0
@@ -75,3 +75,11 @@ def test_a_low_accept_length_is_set_beside_the_prefix_cache_and_the_restart_befo
     assert [step.split()[0] for step in steps] == ["check", "compare"]
     old: Evidence = {**hit, "restored_at": ONSET - 900.0}
     assert accept_causes(ONSET, Facts(server=ServerView()), old) == ()
+
+
+def test_a_card_that_was_lost_with_the_engine_ended_it() -> None:
+    lost = (ONSET - 2, "Xid 79 on GPU 5: the card has fallen off the bus", "reboot the host")
+    facts = Facts(server=ServerView(), fatal=(lost,))
+    assert words(ended_by(ONSET, facts)) == (lost[1], (lost[2],))
+    assert ended_by(ONSET + 900, facts) == ()
+    assert causes(ONSET, facts, {}) == (NOTHING,), "what ends an engine does not make its steps longer"

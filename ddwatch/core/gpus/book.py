@@ -31,7 +31,8 @@ REPEATED_SECONDS = 300.0
 """A condition that comes and goes within this time is counted on one line."""
 BY_REASON: tuple[FindingKind, ...] = ("thermal", "hw-slowdown", "power-brake")
 """Findings that already say why a clock is low."""
-NOTHING_FOUND: dict[FindingKind, Finding] = {}
+FATAL: dict[FindingKind, int] = {"xid": 0, "lost": 1, "recovery": 2, "ecc": 3}
+"""Findings that can end an engine, in the order of how much they say."""
 
 
 class GpuBook:
@@ -97,6 +98,14 @@ class GpuBook:
         grave = [fault for owner in self._grave if (fault := self._grave_fault(owner, now)) is not None]
         cards = () if self._stale(now) else (f for key in self._pasts for f in self._held.of(key) if f.kind != "xid")
         return in_order([*grave, *cards, *self._held.of(HOST)])
+
+    def fatal(self, now: float) -> tuple[Finding, ...]:
+        """What an engine does not survive, one per card: a fault that the driver reported says most."""
+        found: dict[str | int | None, Finding] = {}
+        for item in sorted(self.findings(now), key=lambda item: FATAL.get(item.kind, 0)):
+            if item.kind in FATAL and item.grade != "information":
+                found.setdefault(item.uuid or item.index, item)
+        return tuple(sorted(found.values(), key=lambda item: item.since))
 
     def _see_cards(self, reading: GpuReading) -> None:
         at = reading.at

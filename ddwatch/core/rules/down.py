@@ -1,5 +1,6 @@
 """Down: SGLang's port answered once, refuses now, and its log is silent: the process is gone."""
 
+from ddwatch.core.causes import ended_by
 from ddwatch.core.durations import in_words
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
@@ -22,14 +23,18 @@ def judge(situation: Situation) -> Verdict | None:
     if silent <= max(SILENCE_SECONDS, SILENCE_MULTIPLE * (situation.cadence or 0.0)):
         return None
     crash = situation.crash_reason
+    # What took the card comes before what the engine said of it.
+    ended = ended_by(heard, situation.facts)
+    known = [*(cause.text for cause in ended), *([f"the engine crashed: {crash}"] if crash is not None else [])]
     return Verdict(
         name="down",
         severity="page",
         since=heard,
         sentence=f"the server is gone: its port refuses, nothing was heard for {in_words(silent)}",
         evidence={"silent_seconds": silent, "crash": crash},
-        cause=f"the engine crashed: {crash}" if crash is not None else None,
+        cause="; ".join(known) or None,
         next_steps=(
+            *(cause.next_step for cause in ended),
             "start it again; ddwatch compare shows afterwards what the restart changed",
             "dmesg -T | grep -iE 'xid|oom' tells whether a card or the memory took it",
         ),

@@ -1,7 +1,8 @@
 """Stalled: requests run and nothing moves."""
 
+from ddwatch.core.causes import ended_by, words
 from ddwatch.core.rules.situation import Situation
-from ddwatch.core.rules.suspected import verdict_of
+from ddwatch.core.rules.suspected import suspicion_of, verdict_of
 from ddwatch.core.snapshot import Verdict
 
 NEXT_STEPS = (
@@ -12,4 +13,8 @@ NEXT_STEPS = (
 
 def judge(situation: Situation) -> Verdict | None:
     """Holds while the detector of this name fires."""
-    return verdict_of(situation, "stalled", "page", NEXT_STEPS)
+    suspicion = suspicion_of(situation, "stalled")
+    if suspicion is None:
+        return None
+    cause, steps = words(ended_by(suspicion.since, situation.facts))
+    return verdict_of(situation, "stalled", "page", (*steps, *NEXT_STEPS), cause)

@@ -1,8 +1,8 @@
 """Cards and host in one watch with a service: the snapshot shows them, and they complete its identity."""
 
-from ddwatch.core.hardware import GpuReading, HostProcess, HostReading
+from ddwatch.core.hardware import GpuCard, GpuReading, HostProcess, HostReading
 from ddwatch.core.monitor import Monitor
-from ddwatch.core.records import GpuNames, ServerStart
+from ddwatch.core.records import Crash, GpuNames, Loads, RankLoad, ServerStart, SourceFault, Xid
 from tests.core.gpus.machine import BEGIN, card
 
 
@@ -52,3 +52,60 @@ def test_a_watch_without_hardware_shows_none() -> None:
     shown = started().at(BEGIN + 1)
 
     assert shown.gpus == () and shown.host is None
+
+
+def lost(monitor: Monitor, at: float, *, xid: bool = True) -> None:
+    """GPU 5 is gone from one reading to the next, and the driver says why."""
+    monitor.accept(GpuReading(at=at - 1, cards=tuple(card(index) for index in range(8))))
+    cards = tuple(GpuCard(index=5, uuid="GPU-5", pci_bus="0000:16:00.0", lost="GPU is lost") if i == 5 else card(i) for i in range(8))
+    monitor.accept(GpuReading(at=at, cards=cards))
+    if xid:
+        monitor.accept(Xid(at=at, code=79, pci_bus="0000:16:00"))
+
+
+def crashed(monitor: Monitor, at: float) -> None:
+    """The engine dies of it, and its port with it."""
+    monitor.accept(Loads(at=at - 1, source="loads", ranks=(RankLoad(dp_rank=0, running=1, queued=0),)))
+    monitor.accept(Crash(at=at, kind="exception", reason="AcceleratorError: CUDA error: unspecified launch failure"))
+    monitor.accept(SourceFault(at=at + 1, source="loads", reason="connection refused", gone=True))
+
+
+def test_a_server_that_went_down_with_its_card_names_the_card_first() -> None:
+    monitor = started()
+    lost(monitor, BEGIN + 10)
+    crashed(monitor, BEGIN + 12)
+    verdict = monitor.at(BEGIN + 20).verdict
+
+    assert verdict.name == "down"
+    assert verdict.cause == (
+        "Xid 79 on GPU 5: the card has fallen off the bus; "
+        "the engine crashed: AcceleratorError: CUDA error: unspecified launch failure"
+    )
+    assert verdict.next_steps[0].startswith("reboot the host")
+
+
+def test_a_lost_card_is_named_without_any_xid() -> None:
+    monitor = started()
+    lost(monitor, BEGIN + 10, xid=False)
+    crashed(monitor, BEGIN + 12)
+
+    assert (monitor.at(BEGIN + 20).verdict.cause or "").startswith("GPU 5 cannot be read: GPU is lost; the engine")
+
+
+def test_a_card_that_was_lost_long_before_did_not_end_the_server() -> None:
+    monitor = started()
+    lost(monitor, BEGIN + 10)
+    crashed(monitor, BEGIN + 1000)
+
+    assert (monitor.at(BEGIN + 1010).verdict.cause or "").startswith("the engine crashed: AcceleratorError")
+
+
+def test_faults_that_kill_no_engine_are_not_held_against_it() -> None:
+    monitor = started()
+    lost(monitor, BEGIN + 10, xid=False)
+    monitor.accept(Xid(at=BEGIN + 10, code=31, pci_bus="0000:12:00"))
+    monitor.accept(Xid(at=BEGIN + 10, code=94, pci_bus="0000:13:00"))
+    crashed(monitor, BEGIN + 12)
+    cause = monitor.at(BEGIN + 20).verdict.cause or ""
+
+    assert "Xid 31" not in cause and "Xid 94 on GPU 2" in cause and "GPU 5" in cause
