@@ -65,6 +65,7 @@ def overview() -> str:
         "What an SGLang service with speculative decoding does, what it should do, and why they differ.\n\n"
         f"commands:\n{rows}\n\n"
         "Without a command: ddwatch [--url URL | --log PATH|-] [--once] [--json] (see ddwatch live --help)\n"
+        "ddwatch alone watches through the sidecar of this machine, else the SGLang that runs here.\n"
         "Every command has --help.\n\n"
         "exit codes: 0 fine, 1 notice, 2 page, 3 cannot judge, 64 wrong usage, 66 input missing, 130 interrupted\n"
     )

@@ -1,4 +1,4 @@
-"""`ddwatch`: the screen on a sidecar that runs already, or on one of its own for a log; or one plain reading."""
+"""`ddwatch`: the screen on a sidecar that runs already, or on one of its own for a server; or one plain reading."""
 
 import argparse
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ddwatch.commands.discovering import DEFAULT_URL, sidecar_url
 from ddwatch.core.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from ddwatch.core.snapshot import Frame
     from ddwatch.feeds.live import LiveFeed
 
-DEFAULT_URL = "http://127.0.0.1:9477"
 WINDOWS = (1, 5, 15, 60)
+OWN = ("profile", "sglang_key_file", "request_metrics")
+"""Options of a sidecar of one's own; they leave the one that runs already alone."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,22 +44,24 @@ def run(arguments: argparse.Namespace) -> int:
     """Shows the screen, or prints one reading."""
     if arguments.json and not arguments.once:
         raise CommandFailed("ddwatch: --json needs --once", Exit.USAGE)
-    own = arguments.log is not None or arguments.sglang_url is not None
-    if own and arguments.url is not None:
+    named = arguments.log is not None or arguments.sglang_url is not None
+    if named and arguments.url is not None:
         raise CommandFailed("ddwatch: --url is a sidecar that runs; --log and --sglang-url start one", Exit.USAGE)
-    for flag in ("profile", "sglang_key_file", "request_metrics"):
-        if not own and getattr(arguments, flag) is not None:
-            raise CommandFailed(f"ddwatch: --{flag.replace('_', '-')} needs --log or --sglang-url", Exit.USAGE)
-    if own and arguments.token_file is not None:
+    given = [flag for flag in OWN if getattr(arguments, flag) is not None]
+    if given and arguments.url is not None:
+        flag = given[0].replace("_", "-")
+        raise CommandFailed(f"ddwatch: --{flag} is for a sidecar of its own, and --url names one that runs", Exit.USAGE)
+    if (named or given) and arguments.token_file is not None:
         raise CommandFailed("ddwatch: --token-file is for a sidecar that runs (--url)", Exit.USAGE)
     if not arguments.once:
         need_terminal()
     with ExitStack() as stack:
-        if not own:
+        if not named and not given:
             token = token_of(arguments.token_file)
             url = arguments.url or local_sidecar(token)
-            return once_of(arguments, url, token) if arguments.once else screen(arguments, live_feed(url, token))
-        child = stack.enter_context(child_of(arguments))
+            if url is not None:
+                return once_of(arguments, url, token) if arguments.once else screen(arguments, live_feed(url, token))
+        child = stack.enter_context(child_of(arguments) if named else child_of_found(arguments))
         if arguments.once:
             return once_of(arguments, child.url, None, child)
         return screen(arguments, ChildFeed(child))
@@ -83,26 +87,47 @@ def token_of(path: str | None) -> str | None:
     return token
 
 
-def local_sidecar(token: str | None) -> str:
-    """The address of the sidecar on this machine; raises CommandFailed with what to do when none answers."""
+def local_sidecar(token: str | None) -> str | None:
+    """The sidecar of this machine, None where nothing listens; raises CommandFailed for any other server there."""
     import httpx
 
     from ddwatch.feeds.live import Refused, check, sentence
 
+    url = sidecar_url()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        response = httpx.get(f"{DEFAULT_URL}/healthz", headers=headers, timeout=2.0, trust_env=False)
+        response = httpx.get(f"{url}/healthz", headers=headers, timeout=2.0, trust_env=False)
         check(response)
         if b'"ddwatch.health/' not in response.content:
             raise Refused("another server answers there")
-    except httpx.ConnectError as error:
-        raise CommandFailed(
-            f"ddwatch: no sidecar answers at {DEFAULT_URL}: give --log PATH to follow a log, --url URL for a sidecar "
-            "elsewhere, or look at `ddwatch demo`"
-        ) from error
+    except httpx.ConnectError:
+        return None
     except (httpx.HTTPError, Refused) as error:
-        raise CommandFailed(f"ddwatch: {sentence(DEFAULT_URL, error)}; give --url URL or --log PATH") from error
-    return DEFAULT_URL
+        raise CommandFailed(f"ddwatch: {sentence(url, error)}; give --url URL or --log PATH") from error
+    return url
+
+
+@contextmanager
+def child_of_found(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
+    """A sidecar for the SGLang server that runs here; among several the reader picks one."""
+    import subprocess
+
+    from ddwatch.commands.discovering import FLAGS, chosen
+    from ddwatch.commands.sidecar_child import sidecar_for
+    from ddwatch.core.servers.found import words_for
+
+    words = [*words_for(chosen(typed(arguments)), FLAGS), *handed_on(arguments)]
+    with ending_on_signals(), sidecar_for(None, subprocess.DEVNULL, words) as child:
+        yield child
+
+
+def typed(arguments: argparse.Namespace) -> list[str]:
+    """Words of this command line that belong into a longer one."""
+    words = [f"--{name}" for name in ("once", "json", "ascii", "mouse") if getattr(arguments, name)]
+    for name in OWN:
+        if getattr(arguments, name) is not None:
+            words += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
+    return words
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ddwatch.core.servers.cgroups import Container, container_of, unit_of
 from ddwatch.core.servers.command_line import DEFAULT_PORT, Launch, base, read_command
-from ddwatch.core.servers.found import FoundServer, Traces, describe, none_found
+from ddwatch.core.servers.found import FoundServer, Traces, describe, none_found, order
 from ddwatch.core.servers.grouping import Engine, Process, grouped
 from ddwatch.core.servers.outlets import LogTraces, Reader, best_file, outlet, stream_of, written_by_tee
 from ddwatch.core.servers.sockets import Listener, Port, port_of, url_of
@@ -60,7 +60,7 @@ def find(
     look = Look(machine, runtimes or Runtimes(), asking, processes)
     servers = [one for engine in groups.engines[:ENGINES_AT_MOST] if (one := look.at(engine)) is not None]
     return Found(
-        servers=tuple(sorted(servers, key=lambda one: (one.url is None, one.url or "", one.pid))),
+        servers=tuple(sorted(servers, key=order)),
         looked_at=sum(bool(one.words) for one in processes.values()),
         leftovers=groups.leftovers,
         hidden=machine.hides_others(),

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ddwatch.commands.live import DEFAULT_URL, token_of
+from ddwatch.commands.live import token_of
 from ddwatch.core.exits import CommandFailed
 from tests.fakes.sidecar_http import FakeSidecar, plain, small_frame, snapshot
 
@@ -126,7 +126,7 @@ def test_bad_input_is_one_sentence_each(tmp_path: Path) -> None:
     assert "holds no token" in complaint(ddwatch("--once", "--token-file", str(empty)), 66)
     assert "--json needs --once" in complaint(ddwatch("--json"), 64)
     assert "start one" in complaint(ddwatch("--once", "--log", "x", "--url", "y"), 64)
-    assert "need --log" in complaint(ddwatch("--once", "--profile", "x"), 64)
+    assert "--profile is for a sidecar of its own" in complaint(ddwatch("--once", "--profile", "x", "--url", "y"), 64)
     assert "is for a sidecar that runs" in complaint(ddwatch("--once", "--log", "x", "--token-file", "y"), 64)
     assert "no profile and no file" in complaint(
         ddwatch("--once", "--sglang-url", "http://127.0.0.1:9", "--profile", "x"), 66
@@ -144,15 +144,6 @@ def test_other_servers_and_versions_are_one_sentence_each() -> None:
     ):
         with FakeSidecar(others={"/v1/snapshot": answer}) as sidecar:
             assert words in complaint(ddwatch("--once", "--url", sidecar.url), 66)
-
-
-def test_without_a_sidecar_it_says_what_to_do() -> None:
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", 9477)) == 0:
-            pytest.skip("something listens on the default port of this machine")
-    text = complaint(ddwatch("--once"), 66)
-    for words in (DEFAULT_URL, "ddwatch demo", "--log", "--url"):
-        assert words in text
 
 
 def test_a_token_of_two_lines_is_refused(tmp_path: Path) -> None:

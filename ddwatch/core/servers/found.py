@@ -61,6 +61,12 @@ class FoundServer(Struct, frozen=True, kw_only=True):
     """What is not known and why, and what helps."""
 
 
+def order(server: FoundServer) -> tuple[bool, int, int]:
+    """Where it stands in a list: by port, those without one last."""
+    port = (server.url or "").rpartition(":")[2]
+    return not port.isdecimal(), int(port) if port.isdecimal() else 0, server.pid
+
+
 def name_of(engine: Engine, arguments: dict[str, Scalar]) -> str:
     """What a reader calls it."""
     for key in ("served_model_name", "model_path"):
@@ -173,16 +179,15 @@ def place_of(server: FoundServer) -> str:
     """Where it is reached, and how sure that is."""
     if server.url is None:
         return "no port known"
-    if server.listening is False:
-        return f"{server.url} (not listening yet)"
-    return server.url if server.listening else f"{server.url} (not verified)"
+    # That nothing listens there is a note of its own.
+    return server.url if server.listening is not None else f"{server.url} (not verified)"
 
 
-def list_lines(servers: Sequence[FoundServer]) -> list[str]:
+def list_lines(servers: Sequence[FoundServer], first: int = 1) -> list[str]:
     """A numbered list: a head line per server, and below it where it is reached and read."""
     lines: list[str] = []
     width = len(str(len(servers)))
-    for number, server in enumerate(servers, 1):
+    for number, server in enumerate(servers, first):
         owner = f", user {server.owner}" if server.owner else ""
         lines.append(f"  {number:>{width}}  {plain(server.name, SHORT)}   pid {server.pid}{owner}")
         lines += [f"  {'':>{width}}    {label:<5} {text}" for label, text in rows_of(server)]
