@@ -169,7 +169,7 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
 def handed_on(arguments: argparse.Namespace) -> list[str]:
     """Words of this command line that are the sidecar's."""
     # One reading leaves nothing behind.
-    words = ["--no-record"] if arguments.once else []
+    words = ["--no-record", "--alerts", "off"] if arguments.once else []
     for name in ("sglang_url", "sglang_key_file", "request_metrics", "profile"):
         value = getattr(arguments, name)
         if value is not None:

@@ -54,6 +54,7 @@ def parser() -> Parser:
     add("--request-metrics", metavar="DIR", help="where SGLang writes its records of finished requests")
     add("--profile", metavar="NAME|FILE", help="judge by this profile; without one ddwatch learns its own")
     add("--no-learn", dest="learn", action="store_false", default=None, help="keep nothing of what is learned")
+    add("--alerts", metavar="DIR|off", help="where acknowledgements and mutes are asked for (the user's state folder)")
     add("--record", metavar="DIR|off", help="where to keep the recording (the user's state folder), or off")
     add("--no-record", dest="record", action="store_const", const="off", help="the same as --record off")
     add("--record-size", metavar="MIB", help="size limit of the recording (512)")

@@ -75,6 +75,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Name or file of the profile to judge by."""
     learn: bool = True
     """Whether what is learned is kept between runs."""
+    alerts: str | None = None
+    """Folder of acknowledgements and mutes, or `off`; None is the platform's state folder."""
     record: str | None = None
     """Folder of the recording, or `off`.
 
@@ -206,6 +208,7 @@ READINGS: dict[str, Reading] = {
     "request_metrics": _text,
     "profile": _text,
     "learn": _flag,
+    "alerts": _text,
     "record": _text,
     "record_size": _number(
         LEAST_RECORD_MIB, LARGEST_CATCH_UP_MIB, f"must be a number of MiB from {LEAST_RECORD_MIB:.0f} up"

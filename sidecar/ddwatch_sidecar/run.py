@@ -16,6 +16,7 @@ import psutil
 from platformdirs import user_state_dir
 
 from ddwatch import __version__
+from ddwatch.alert_desk import Desk, desk_folder, passing_name
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.grammar.reader import LogReader
@@ -27,6 +28,7 @@ from ddwatch_sidecar.exports.contract import Supply
 from ddwatch_sidecar.exports.guard import Guard, host_of
 from ddwatch_sidecar.exports.http import HttpServer
 from ddwatch_sidecar.exports.listen import Address, Resolved, Unusable, open_listener, parse_address, resolve, url_of
+from ddwatch_sidecar.exports.quiet import quiet_hours
 from ddwatch_sidecar.exports.recorder import Recorder, opener, recording_name
 from ddwatch_sidecar.exports.recording_file import Limits, RecordingFile
 from ddwatch_sidecar.hardware import hardware_endpoints, too_often
@@ -37,6 +39,7 @@ from ddwatch_sidecar.narration import LoopTrouble, narrate
 from ddwatch_sidecar.service import Service, Stream
 from ddwatch_sidecar.sources.contract import Source
 from ddwatch_sidecar.sources.log_file import LogFile
+from ddwatch_sidecar.sources.orders import OrdersFile
 from ddwatch_sidecar.sources.requests import RequestRecords
 from ddwatch_sidecar.sources.standard_input import StandardInput
 from ddwatch_sidecar.telling import CLOSING_SECONDS as TELLING_SECONDS
@@ -126,6 +129,7 @@ class Plan:
         keeper: Keeper | None,
         telling: Telling,
         recording: Callable[[float], RecordingFile] | None,
+        port: int,
         parent: psutil.Process | None,
         announce: bool,
     ) -> None:
@@ -138,6 +142,7 @@ class Plan:
         self._keeper = keeper
         self._telling = telling
         self._recording = recording
+        self._port = port
         self._parent = parent
         self._announce = announce
 
@@ -156,7 +161,12 @@ class Plan:
         key = os.urandom(32)
         streams = [Stream(source, LogReader(zone, now, key), narrate) for source in self._sources]
         recorder = await self._recorder(monitor, clock)
-        service = Service(streams, monitor, clock, meter, self._endpoints(key), tap=recorder)
+        orders = self._orders(recorder)
+        for record in await orders.poll(now):
+            # Before anything is told: what is muted must not be told in the first second.
+            monitor.accept(record, orders.name)
+        endpoints = [*self._endpoints(key), orders]
+        service = Service(streams, monitor, clock, meter, endpoints, tap=recorder)
         publication = service.publication
         supply = Supply(publication.latest, monitor.history, monitor.tallies, meter.figures, publication)
         server = HttpServer(supply, self._guard)
@@ -212,7 +222,7 @@ class Plan:
         for future in opened:
             past = future.result()
             if past is not None:
-                recorder.resume(past, monitor.restore(past.history))
+                recorder.resume(past, monitor.restore(past.history, past.alerts, past.ended_at))
         return recorder
 
     def _watched(self) -> str:
@@ -230,6 +240,20 @@ class Plan:
         if self._settings.request_metrics is not None:
             found.append(RequestRecords(Path(self._settings.request_metrics)))
         return found
+
+    def _orders(self, recorder: Recorder | None) -> Endpoint:
+        """What reads acknowledgements and mutes, and says where the recording lies."""
+        settings = self._settings
+        quiet = None if settings.quiet_hours is None else quiet_hours(settings.quiet_hours)
+        name = _stem(settings, self._port)
+        folder = Path(settings.alerts) if settings.alerts is not None else desk_folder()
+        path = folder / f"{name if name is not None else passing_name(os.getpid())}.json"
+        return OrdersFile(
+            None if settings.alerts == "off" else Desk(path),
+            passing=name is None,
+            recording=lambda: None if recorder is None else recorder.path,
+            quiet=None if quiet is None else lambda now: quiet.holds(now, None),
+        )
 
     def _say(self, url: str) -> None:
         narrate(f"{__version__} serves {self._watched()} on {url}")
@@ -272,12 +296,20 @@ def _guard(settings: Settings, address: Address, token: str | None) -> Guard:
     return Guard(token=token, hosts=(address.host, *settings.allow_host))
 
 
+def _stem(settings: Settings, port: int) -> str | None:
+    """By what the files of this service are found again; None where nothing is.
+
+    What is piped to a port that is free just now has no name, and what is simulated is gone with its simulation.
+    """
+    if settings.simulated or ("-" in settings.log and port == 0):
+        return None
+    return recording_name(settings.log, settings.sglang_url, port)
+
+
 def _recording(settings: Settings, port: int) -> Callable[[float], RecordingFile] | None:
     """What opens the recording; None where nothing is to be recorded."""
     folder = settings.record
-    # What is piped to a port that is free just now has no name to be found by again.
-    nameless = "-" in settings.log and port == 0
-    if folder == "off" or (folder is None and (settings.simulated or nameless)):
+    if folder == "off" or (folder is None and _stem(settings, port) is None):
         return None
     return opener(
         Path(folder) if folder is not None else Path(user_state_dir("ddwatch", appauthor=False)) / "recordings",
@@ -335,6 +367,7 @@ def plan(
         keeper=keeper,
         telling=telling,
         recording=_recording(settings, address.port),
+        port=address.port,
         parent=parent,
         announce=announce,
     )

@@ -74,6 +74,7 @@ def message(alert: AlertView, snapshot: Snapshot, host: str, *, again: bool = Fa
         "schema": SCHEMA,
         "text": _slack(_plain(words)),
         "state": "fired" if over is None else "resolved",
+        "at": iso(snapshot.at),
         "again": again,
         "incident": alert.incident,
         "alert": alert.name,

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from ddwatch.core.hardware import GpuReading
 from ddwatch.core.log_place import read_place
+
+from ddwatch.core.hardware import GpuReading
 from ddwatch.core.recording import verdict_change
 from ddwatch.core.records import Record, ServerInfo, ServerStart, SourceFault, SourceUp
 from ddwatch.core.request_view import FinishedRequest
@@ -186,6 +187,12 @@ class Recorder:
             while len(self._queue) > self._room:
                 self._queue.popleft()
                 self.dropped += 1
+
+    @property
+    def path(self) -> Path | None:
+        """The file that is recorded to now; None before it is open and while it cannot be."""
+        file = self._file
+        return None if file is None else file.path
 
     @property
     def waiting(self) -> int:

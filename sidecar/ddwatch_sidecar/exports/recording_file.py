@@ -1,11 +1,13 @@
 """One recording on disk: opened, locked, migrated, written in batches, bounded in size; used by one thread only."""
 
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ddwatch.core.alert_view import AlertView
 from ddwatch.core.history import REQUESTS_KEPT
 from ddwatch.core.recording import (
     MICRO,
@@ -18,6 +20,7 @@ from ddwatch.core.recording import (
     witness_of,
 )
 from ddwatch.core.snapshot import Event, History, Point, Sample
+from ddwatch.core.wire import WireError, decode_snapshot
 from ddwatch_sidecar.exports.recording_opening import (
     BUSY_SECONDS,
     FOLDER_MODE,
@@ -32,6 +35,7 @@ from ddwatch_sidecar.exports.recording_opening import (
 PLACES = 9
 """How many sidecars may record the same service side by side."""
 RESTORED_EVENTS = 500
+LONGEST_DOCUMENT = 16 * 1024 * 1024
 
 
 class Limits(NamedTuple):
@@ -61,6 +65,8 @@ class Past(NamedTuple):
     """Whether it ended in order, rather than being killed."""
     mark: Point | None = None
     """The mark of the gap where it is new."""
+    alerts: tuple[AlertView, ...] = ()
+    """The alert log as it stood at the end."""
 
 
 class RecordingFile:
@@ -171,7 +177,19 @@ class RecordingFile:
             mark = Point(seq=0, at=min(now, max(ended, points[-1].at)), state="gap")
             points.append(mark)
         history = History(points=tuple(points), events=tuple(reversed(events)), requests=tuple(reversed(requests)))
-        return Past(history, ended, bool(found[1]), mark)
+        return Past(history, ended, bool(found[1]), mark, self._alerts(until))
+
+    def _alerts(self, until: int) -> tuple[AlertView, ...]:
+        row = self.database.execute(
+            "SELECT document FROM stored_snapshots WHERE at_us <= ? ORDER BY at_us DESC LIMIT 1", (until,)
+        ).fetchone()
+        if row is None:
+            return ()
+        try:
+            return decode_snapshot(zlib.decompressobj().decompress(row[0], LONGEST_DOCUMENT)).alerts
+        except (zlib.error, WireError):
+            # A snapshot of another version: its log is not worth giving up the recording.
+            return ()
 
     def begin(self, now: float, watches: str) -> None:
         """Begins a run."""

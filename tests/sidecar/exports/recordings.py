@@ -89,7 +89,7 @@ class Watch:
         self.recorder.start()
         past = self.recorder.past.result(PATIENCE)
         if past is not None:
-            self.recorder.resume(past, self.monitor.restore(past.history))
+            self.recorder.resume(past, self.monitor.restore(past.history, past.alerts, past.ended_at))
         return past
 
     def see(self, records: Sequence[Record], *, estimated: bool = False) -> None:

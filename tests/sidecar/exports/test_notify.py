@@ -129,6 +129,7 @@ class TestWhatIsTold:
             "[page] slow-step on gpu01 (a/model): +31 ms on every step &lt;&amp; so on&gt;[31m. "
             "Cause: GPU 3 is throttled. Next: look at GPU 3"
         )
+        assert (fired["at"], resolved["at"]) == ("2026-05-01T12:00:00.000+00:00", "2026-05-01T12:01:40.000+00:00")
         assert (fired["again"], resolved["again"]) == (False, False)
         assert fired["evidence"] == {"offset_seconds": 0.031, "where": None}
         assert "over after 30 s" in resolved["text"]

@@ -77,6 +77,25 @@ def test_a_restart_gives_the_screen_its_history_back(folder: Path) -> None:
     second.end()
 
 
+def test_a_restart_gives_the_alert_log_back(folder: Path) -> None:
+    first = Watch(folder)
+    first.start()
+    first.run(20)
+    for silence in (100, 101):
+        first.now += silence
+        first.see([])
+    before = first.monitor.at(first.now).alerts
+    assert [(alert.name, alert.state) for alert in before] == [("blind", "firing")]
+    first.end()
+
+    second = Watch(folder, now=first.now + 600)
+    past = second.start()
+    assert past is not None and past.alerts == before
+    assert second.monitor.at(second.now).alerts[0].incident == before[0].incident
+    assert second.monitor.tallies().alerts == {}
+    second.end()
+
+
 def test_a_log_that_is_read_again_is_not_recorded_twice(folder: Path, path: Path) -> None:
     lines = [decode(START + 0.5 * number) for number in range(120)]
     first = Watch(folder)

@@ -123,7 +123,7 @@ def test_one_reading_leaves_no_recording(log: LiveLog, home: Path) -> None:
     log.work(lines=10)
     command = [sys.executable, "-m", "ddwatch.cli", "--log", str(log.path), "--once"]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 3
-    assert list(home.rglob("*.sqlite*")) == []
+    assert [path for kind in ("*.sqlite*", "alerts") for path in home.rglob(kind)] == []
 
 
 def test_a_simulation_records_where_it_is_told_to(log: LiveLog, folder: Path) -> None:
