@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddwatch.commands.discovering import DEFAULT_URL, look, sidecar_url
+from ddwatch.commands.doctor_servers import file_of, looked_into, server_sights, sidecar_command
 from ddwatch.commands.sglang_address import Narrator, add_key_argument, key_of, url_of
 from ddwatch.core.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
     from ddwatch.core.records import Record
+    from ddwatch.core.servers.found import FoundServer
     from ddwatch.core.snapshot import Snapshot
+    from ddwatch.discovery.find import Found
     from ddwatch.probes.server import Facts
     from ddwatch.probes.surroundings import Sight, State
 
 SCHEMA = "ddwatch.doctor/1"
-SIDECAR = "http://127.0.0.1:9477"
 PATIENCE_SECONDS = 10.0
 SIGNS = {"seen": "✓", "partly": "!", "unseen": "✗", "absent": "·"}
 PRIMARY = ("log", "step times", "sidecar")
@@ -26,9 +29,9 @@ PRIMARY = ("log", "step times", "sidecar")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("url", nargs="?", metavar="URL", help="SGLang's own address (http://127.0.0.1:30000)")
-    parser.add_argument("--log", metavar="PATH", help="the log that should be read")
-    parser.add_argument("--sidecar", metavar="URL", default=SIDECAR, help=f"a sidecar to look at ({SIDECAR})")
+    parser.add_argument("url", nargs="?", metavar="URL", help="SGLang's own address (that of a server that runs here)")
+    parser.add_argument("--log", metavar="PATH", help="the log that should be read (that of the server that runs here)")
+    parser.add_argument("--sidecar", metavar="URL", help=f"a sidecar to look at ({DEFAULT_URL})")
     parser.add_argument("--token-file", metavar="FILE", help="the sidecar's token (else DDWATCH_TOKEN)")
     parser.add_argument("--bundle", metavar="FILE", help="write a scrubbed zip for a bug report")
     add_key_argument(parser)
@@ -37,16 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Looks and prints; 0 when something can be judged, 1 when only parts can, 3 when nothing can."""
-    from ddwatch.probes.failures import DEFAULT_URL
+    from ddwatch.probes import failures
     from ddwatch.probes.port_sights import port_sights
     from ddwatch.probes.server import Server
     from ddwatch.probes.surroundings import Host
 
-    url = url_of("doctor", arguments.url or DEFAULT_URL)
-    sidecar = url_of("doctor", arguments.sidecar)
+    given = None if arguments.url is None else url_of("doctor", arguments.url)
+    sidecar = url_of("doctor", arguments.sidecar or sidecar_url())
     key = key_of("doctor", arguments.sglang_key_file)
     narrator = Narrator()
     narrator.say("looking around")
+    running = look()
+    examined = looked_into(running, given)
+    url = given or (examined.url if examined is not None else None) or failures.DEFAULT_URL
     server = Server(url, key=key, patience=PATIENCE_SECONDS, digest_key=os.urandom(32))
     host = Host()
     records: list[Record] = []
@@ -54,10 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
         sights, facts, _ = port_sights(server)
     finally:
         server.close()
-    if arguments.log is not None:
-        sight, records = host.log(Path(arguments.log))
+    log = arguments.log if arguments.log is not None else file_of(examined)
+    if log is not None:
+        sight, records = host.log(Path(log))
         sights.append(sight)
-    seen, snapshot = sidecar_sights(sidecar, arguments.token_file)
+    sights += server_sights(running, examined)
+    seen, snapshot = sidecar_sights(sidecar, arguments.token_file, examined)
     sights += seen
     sights += [
         host.journal(),
@@ -69,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     narrator.clear()
     code = code_of(sights)
-    document = report(sights, code)
+    document = report(sights, code, running)
     if arguments.bundle is not None:
         from ddwatch.commands.doctor_bundle import write_bundle
 
@@ -83,7 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def sidecar_sights(url: str, token_file: str | None) -> "tuple[list[Sight], Snapshot | None]":
+def sidecar_sights(
+    url: str, token_file: str | None, examined: "FoundServer | None"
+) -> "tuple[list[Sight], Snapshot | None]":
     """Whether a sidecar runs, and how its sources do."""
     from ddwatch.commands.live import token_of
     from ddwatch.commands.once import fetch
@@ -94,9 +104,8 @@ def sidecar_sights(url: str, token_file: str | None) -> "tuple[list[Sight], Snap
         snapshot, _ = fetch(url, token)
     except CommandFailed as failed:
         detail = failed.sentence.removeprefix("ddwatch: ")
-        return [
-            Sight(name="sidecar", state="unseen", source=url, detail=detail, command="ddwatch sidecar --log PATH")
-        ], None
+        command = "ddwatch sidecar --log PATH" if examined is None else sidecar_command(examined)
+        return [Sight(name="sidecar", state="unseen", source=url, detail=detail, command=command)], None
     detail = f"ddwatch {snapshot.ddwatch_version or '–'}, verdict {snapshot.verdict.name}"
     found = [Sight(name="sidecar", state="seen", source=url, detail=detail)]
     states: dict[str, State] = {"up": "seen", "waiting": "partly", "lost": "unseen"}
@@ -161,8 +170,10 @@ def sentence_of(code: Exit) -> str:
     return "ddwatch sees nothing of a service here; the arrows say what it needs"
 
 
-def report(sights: "Sequence[Sight]", code: Exit) -> dict[str, Any]:
+def report(sights: "Sequence[Sight]", code: Exit, running: "Found") -> dict[str, Any]:
     """The JSON document."""
+    import msgspec
+
     return {
         "schema": SCHEMA,
         "sentence": sentence_of(code),
@@ -176,6 +187,7 @@ def report(sights: "Sequence[Sight]", code: Exit) -> dict[str, Any]:
             }
             for sight in sights
         ],
+        "servers": [msgspec.to_builtins(server) for server in running.servers],
     }
 
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from ddwatch.probes.server import Facts
 
 MOST_RECORDS = 2000
 MASK = "…"
+PROCESS = re.compile(r"pid \d+$")
+"""Names of sights that are about a process."""
 
 
 def masked(value: Any) -> Any:
@@ -57,6 +60,11 @@ def unplaced(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, sources=sources, server=server)
 
 
+def unplaced_server(server: dict[str, Any]) -> dict[str, Any]:
+    """A server that was found, without the places of this machine: its allow-listed arguments and switches."""
+    return {key: value if key == "arguments" else masked(value) for key, value in server.items()}
+
+
 def write_bundle(
     path: Path,
     document: dict[str, Any],
@@ -70,7 +78,20 @@ def write_bundle(
         arguments = {"version": facts.version, "arguments": facts.arguments, "others set": sorted(facts.withheld)}
     about = {"ddwatch": __version__, "python": platform.python_version(), "system": platform.system()}
     # Paths of people's machines and addresses stay here.
-    scrubbed = {**document, "sights": [{**sight, "source": MASK, "command": None} for sight in document["sights"]]}
+    scrubbed = {
+        **document,
+        "sights": [
+            {
+                **sight,
+                "source": MASK,
+                "command": None,
+                # Of a process, what is said holds the file of its log and the user that runs it.
+                "detail": MASK if PROCESS.match(sight["name"]) else sight["detail"],
+            }
+            for sight in document["sights"]
+        ],
+        "servers": [unplaced_server(server) for server in document["servers"]],
+    }
     parts = {
         "about.json": msgspec.json.encode(about),
         "doctor.json": msgspec.json.encode(scrubbed),

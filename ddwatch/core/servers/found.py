@@ -143,10 +143,10 @@ def words_for(server: FoundServer, flags: Collection[str]) -> list[str]:
     return [word for flag, value in values.items() if value is not None and flag in flags for word in (flag, value)]
 
 
-def command_for(server: FoundServer, flags: Collection[str], program: str = "ddwatch") -> str | None:
-    """What to type to watch this server; None where nothing of it can be read."""
+def command_for(server: FoundServer, flags: Collection[str], *program: str) -> str | None:
+    """What to type to watch this server (with `ddwatch`, or the words given); None where nothing of it can be read."""
     words = words_for(server, flags)
-    return shlex.join([program, *words]) if words else None
+    return shlex.join([*(program or ("ddwatch",)), *words]) if words else None
 
 
 def traits(server: FoundServer) -> list[str]:
