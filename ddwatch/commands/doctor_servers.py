@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def looked_into(running: "Found", url: str | None) -> "FoundServer | None":
-    """The server that is examined: the one at this address, or without an address the first that has one."""
+    """The server that is examined: the one at this address, or without an address the first that listens."""
     if url is not None:
         return next((server for server in running.servers if server.url == url), None)
-    return next(iter(running.servers), None)
+    return next((server for server in running.servers if server.listening), next(iter(running.servers), None))
 
 
 def file_of(server: "FoundServer | None") -> str | None:

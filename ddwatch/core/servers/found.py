@@ -73,7 +73,7 @@ def name_of(engine: Engine, arguments: dict[str, Scalar]) -> str:
         value = arguments.get(key)
         if isinstance(value, str) and value:
             return value
-    return "an engine inside another program" if engine.launch is None else "a model without a name"
+    return "SGLang inside another program" if engine.launch is None else "SGLang"
 
 
 def describe(engine: Engine, traces: Traces) -> FoundServer:

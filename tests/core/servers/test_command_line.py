@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ddwatch.core.servers.command_line import Launch, read_command, title_of
 
-SECRETS = ("sk-1234", "hunter2", "/home/ops", "ops@example")
+SECRETS = ("sk-1234", "hunter2", "/srv/ops", "ops@example")
 
 
 def launch(text: str, config: str = "") -> Launch:
@@ -59,8 +59,8 @@ def test_what_only_names_sglang_is_no_server(text: str) -> None:
 
 def test_only_allowed_arguments_and_the_places_of_sources_leave() -> None:
     found = launch(
-        "python -m sglang.launch_server --model-path /home/ops/models/Kimi-K2.6 --tp 8 --dp-size 2 --host 0.0.0.0 "
-        "--api-key sk-1234 --admin-api-key=hunter2 --ssl-certfile /home/ops/cert.pem --file-storage-path /home/ops/x "
+        "python -m sglang.launch_server --model-path /srv/ops/models/Kimi-K2.6 --tp 8 --dp-size 2 --host 0.0.0.0 "
+        "--api-key sk-1234 --admin-api-key=hunter2 --ssl-certfile /srv/ops/cert.pem --file-storage-path /srv/ops/x "
         "--speculative-algo DDTREE --speculative-ddtree-budget 32 --enable-metrics --export-metrics-to-file "
         "--export-metrics-to-file-dir /var/metrics --enable-forward-pass-metrics "
         "--forward-pass-metrics-ipc-name ipc:///run/fpm --weird ops@example"

@@ -59,7 +59,7 @@ def test_forward_passes_that_are_on_and_nowhere_to_be_seen_are_said() -> None:
 def test_an_engine_without_arguments_claims_nothing() -> None:
     server = kimi(None, Traces(log=LOGGED, port=HERE))
     assert (server.metrics, server.log_requests, server.arguments) == (None, None, {})
-    assert server.name == "an engine inside another program"
+    assert server.name == "SGLang inside another program"
     told = kimi(None, Traces(log=LOGGED, port=HERE, arguments={"model_path": "m", "enable_metrics": True}))
     assert (told.name, told.metrics, told.log_requests) == ("m", True, False)
 
