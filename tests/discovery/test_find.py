@@ -144,6 +144,35 @@ def test_a_container_that_nobody_may_ask_is_said(tmp_path: Path, monkeypatch: py
     assert one.log.fix == f"sudo docker logs -f {ID[:12]} 2>&1 | ddwatch --log -"
 
 
+@pytest.mark.parametrize(
+    ("networks", "url", "note"),
+    [
+        ('"Ports":{"PORT/tcp":[{"HostIp":"0.0.0.0","HostPort":"31999"}]}', "http://127.0.0.1:31999", None),
+        ('"Networks":{"ours":{"IPAddress":"172.18.0.2"}}', "http://172.18.0.2:PORT", None),
+        ('"Networks":{}', None, "it listens on port PORT inside its container, which this host does not reach"),
+    ],
+)
+def test_a_port_inside_a_container_is_reached_the_way_docker_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, networks: str, url: str | None, note: str | None
+) -> None:
+    with standing_in(shell="SERVER 2>&1 | cat >/dev/null") as server:
+        text = networks.replace("PORT", str(server.port))
+        docker = tmp_path / "docker"
+        docker.write_text(f"#!/bin/sh\nprintf '/kimi\\tjson-file\\t{{{text}}}\\n'\n", encoding="utf-8")
+        docker.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        proc = proc_of(tmp_path / "proc", *server.family(), groups={server.pid: f"0::/docker/{ID}\n"})
+        network = proc / str(server.pid) / "ns"
+        network.unlink()
+        network.mkdir()
+        (network / "net").symlink_to("net:[1]")
+        one = only(find(Machine(proc), asking=lambda _: None))
+    assert one.url == (None if url is None else url.replace("PORT", str(server.port)))
+    assert one.listening is (None if url is None else True)
+    assert one.log.source == "docker:kimi"
+    assert note is None or note.replace("PORT", str(server.port)) in one.notes[0]
+
+
 def test_several_at_once_are_told_apart_in_order_of_their_ports(tmp_path: Path) -> None:
     with standing_in("--served-model-name", "a") as first, standing_in("--served-model-name", "b") as second:
         found = look(tmp_path, first, second)

@@ -168,7 +168,8 @@ def _file(traces: LogTraces, stream: Outlet) -> Log:
             fix="bind-mount that folder, or let it log to the container's output",
         )
     what = "its standard error" if stream is not traces.stdout else "its standard output"
-    return _readable(traces, traces.place, f"{what} is redirected there")
+    lasting = "" if traces.place == stream.path else f": {stream.path} of its container, under this name while it lives"
+    return _readable(traces, traces.place, f"{what} is redirected there{lasting}")
 
 
 def _deleted(traces: LogTraces, stream: Outlet) -> Log:

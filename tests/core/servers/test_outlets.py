@@ -45,6 +45,11 @@ def test_links_of_descriptors(link: str | None, mode: int | None, present: bool,
     [
         (LogTraces(stderr=FILE, place="/var/log/sglang.log"), "/var/log/sglang.log", "standard error is redirected"),
         (LogTraces(stderr=FILE, place="/var/log/sglang.log", readable=False), None, "may not read"),
+        (
+            LogTraces(stderr=FILE, place="/proc/5/root/var/log/sglang.log"),
+            "/proc/5/root/var/log/sglang.log",
+            "/var/log/sglang.log of its container, under this name while it lives",
+        ),
         (LogTraces(stderr=FILE), None, "cannot reach it"),
         (LogTraces(stderr=FILE, container=DOCKER), None, "inside its container"),
         (
