@@ -36,7 +36,13 @@ def parser() -> Parser:
         allow_abbrev=False,
     )
     add = found.add_argument
-    add("--log", action="append", metavar="PATH|-", help="an SGLang log, followed for ever; - is standard input")
+    add(
+        "--log",
+        action="append",
+        metavar="PATH|…",
+        help="an SGLang log, followed for ever: a file, - for standard input, journal:UNIT (journal:user/UNIT), "
+        "docker:NAME (or podman's), 'command:CMD ARGS' for what a command prints",
+    )
     add("--listen", metavar="HOST:PORT", help="where to serve (127.0.0.1:9477)")
     add("--port", metavar="N", help="another port on the same host; 0 takes a free one")
     add("--token-file", metavar="FILE", help="the token that readers must show (else DDWATCH_TOKEN)")

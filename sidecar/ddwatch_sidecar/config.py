@@ -16,6 +16,7 @@ from platformdirs import user_config_path
 
 from ddwatch.core.durations import seconds_of
 from ddwatch.core.exits import CommandFailed, Exit
+from ddwatch.core.log_place import read_place
 from ddwatch_sidecar.exports.address import Address, address_of
 from ddwatch_sidecar.exports.listen import HIGHEST_PORT
 from ddwatch_sidecar.exports.quiet import quiet_hours
@@ -45,7 +46,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What the operator asked for, checked for type and range."""
 
     log: tuple[str, ...] = ()
-    """Paths of logs; `-` is standard input."""
+    """Paths of logs, `journal:UNIT`, `docker:NAME`, `command:CMD ARGS`; `-` is standard input."""
     listen: str = DEFAULT_LISTEN
     port: int | None = None
     """Replaces the port of `listen`; 0 lets the system choose."""
@@ -116,6 +117,13 @@ def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) and item for item in value):
         return tuple(value)
     raise ValueError("must be a text or a list of texts")
+
+
+def _logs(value: Any) -> tuple[str, ...]:
+    found = _texts(value)
+    for text in found:
+        read_place(text)
+    return found
 
 
 def _url(value: Any) -> str:
@@ -190,7 +198,7 @@ def _quiet(value: Any) -> str:
 
 
 READINGS: dict[str, Reading] = {
-    "log": _texts,
+    "log": _logs,
     "listen": _text,
     "port": _port,
     "token_file": _text,

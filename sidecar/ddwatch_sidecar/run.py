@@ -33,15 +33,14 @@ from ddwatch_sidecar.exports.recorder import Recorder, opener, recording_name
 from ddwatch_sidecar.exports.recording_file import Limits, RecordingFile
 from ddwatch_sidecar.hardware import hardware_endpoints, too_often
 from ddwatch_sidecar.keeping import Keeper
+from ddwatch_sidecar.log_sources import sources, watched
 from ddwatch_sidecar.metering import Meter
 from ddwatch_sidecar.model import expecting, keep
 from ddwatch_sidecar.narration import LoopTrouble, narrate
 from ddwatch_sidecar.service import Service, Stream
 from ddwatch_sidecar.sources.contract import Source
-from ddwatch_sidecar.sources.log_file import LogFile
 from ddwatch_sidecar.sources.orders import OrdersFile
 from ddwatch_sidecar.sources.requests import RequestRecords
-from ddwatch_sidecar.sources.standard_input import StandardInput
 from ddwatch_sidecar.telling import CLOSING_SECONDS as TELLING_SECONDS
 from ddwatch_sidecar.telling import Telling, tell
 
@@ -72,28 +71,6 @@ def printed(settings: Settings) -> str:
     return msgspec.json.format(
         msgspec.json.encode({"schema": "ddwatch.config/1", **msgspec.to_builtins(settings)})
     ).decode()
-
-
-def sources(settings: Settings) -> list[Source]:
-    """One source per --log; raises CommandFailed when there is nothing to read or one is named twice."""
-    paths = list(settings.log)
-    if not paths and settings.sglang_url is None:
-        raise CommandFailed(
-            "there is nothing to read: give --log PATH, --log - for standard input, or --sglang-url URL", Exit.USAGE
-        )
-    if len(set(paths)) < len(paths):
-        raise CommandFailed("the same log is named twice", Exit.USAGE)
-    found: list[Source] = []
-    files = [path for path in paths if path != "-"]
-    for path in paths:
-        if path == "-":
-            if sys.stdin is None or sys.stdin.closed:
-                raise CommandFailed("standard input is closed, so --log - has nothing to read", Exit.INPUT)
-            found.append(StandardInput())
-            continue
-        name = "log" if len(files) == 1 else f"log:{path}"
-        found.append(LogFile(Path(path), name=name, catch_up_bytes=int(settings.catch_up * MIB)))
-    return found
 
 
 class HostZone(tzinfo):
@@ -214,7 +191,7 @@ class Plan:
             drain=monitor.drain,
             history=monitor.history,
             tell=lambda sentence: narrate(f"recording: {sentence}"),
-            watches=self._watched(),
+            watches=watched(self._settings),
             clock=clock.now,
         )
         recorder.start()
@@ -224,10 +201,6 @@ class Plan:
             if past is not None:
                 recorder.resume(past, monitor.restore(past.history, past.alerts, past.ended_at))
         return recorder
-
-    def _watched(self) -> str:
-        url = self._settings.sglang_url
-        return ", ".join([*self._settings.log, *([url] if url is not None else [])])
 
     def _endpoints(self, digest_key: bytes) -> list[Endpoint]:
         found = hardware_endpoints(self._settings)
@@ -256,7 +229,7 @@ class Plan:
         )
 
     def _say(self, url: str) -> None:
-        narrate(f"{__version__} serves {self._watched()} on {url}")
+        narrate(f"{__version__} serves {watched(self._settings)} on {url}")
         if self._announce:
             # Whoever asked for the line may have left already.
             with suppress(OSError, ValueError):

@@ -21,6 +21,10 @@ from tests.fakes.log_writer import LogWriter
 from tests.sidecar.running import COMMAND, decode_line, run, running
 
 TOKEN = "a-token-of-good-length"
+NOTHING = (
+    "there is nothing to read: give --log PATH (or journal:UNIT, docker:NAME, command:CMD, - for standard input), or "
+    "--sglang-url URL"
+)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -257,8 +261,12 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ((), 64, "there is nothing to read: give --log PATH, --log - for standard input, or --sglang-url URL"),
+        ((), 64, NOTHING),
         (("--log", "x", "--log", "x"), 64, "the same log is named twice"),
+        (("--log", "journal:"), 64, "--log names no unit: write journal:UNIT, like journal:sglang"),
+        (("--log", "docker:"), 64, "--log names no container: write docker:NAME, like docker:sglang"),
+        (("--log", "command:"), 64, "--log names no command: write 'command:CMD ARGS'"),
+        (("--log", "command:ssh 'gpu"), 64, "--log cannot be split into words: no closing quotation"),
         (("--log", "x", "--listen", "0.0.0.0:0"), 64, "needs a token: give --token-file FILE or set DDWATCH_TOKEN"),
         (("--log", "x", "--listen", "nonsense:port"), 64, "'nonsense:port' is not an address to listen on"),
         (
@@ -302,9 +310,7 @@ def test_a_process_ends_with_that_sentence_and_code() -> None:
     result = run()
 
     assert (result.returncode, result.stdout) == (64, "")
-    assert result.stderr == (
-        "ddwatch-sidecar: there is nothing to read: give --log PATH, --log - for standard input, or --sglang-url URL\n"
-    )
+    assert result.stderr == f"ddwatch-sidecar: {NOTHING}\n"
 
 
 def test_a_port_in_use_is_one_sentence() -> None:
