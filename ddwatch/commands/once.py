@@ -13,6 +13,7 @@ from ddwatch.core.snapshot import Now, Snapshot, SourceView
 from ddwatch.feeds.live import CONNECT_SECONDS, Refused, check, sentence
 from ddwatch.widgets.factor_row import caveats, model_words, parts_of
 from ddwatch.widgets.figures import age, count, duration, exact, factor, figure, percent, tokens
+from ddwatch.widgets.gpu_words import gravity, is_odd, normal_words, odd_words
 from ddwatch.widgets.rows import clean
 from ddwatch.widgets.server_line import algorithm_text, model_name, parallel_text
 
@@ -129,6 +130,16 @@ def model_lines(snapshot: Snapshot) -> Iterator[str]:
         yield f"differs from the profile: {clean(difference)}"
 
 
+def hardware_lines(snapshot: Snapshot) -> Iterator[str]:
+    """The cards that need somebody in one line, and what is wrong with the host."""
+    gpus = snapshot.gpus
+    odd = sorted((gpu for gpu in gpus if is_odd(gpu)), key=gravity)
+    if odd:
+        yield f"GPUs: {'; '.join([normal_words(gpus), *(odd_words(gpu, gpus) for gpu in odd)])}"
+    if snapshot.host is not None:
+        yield from (f"host: {clean(found.sentence)}" for found in snapshot.host.findings if found.severity == "notice")
+
+
 def source_line(source: SourceView, at: float) -> str:
     """One source with its age and losses."""
     heard = "never heard" if source.last_at is None else f"last heard {age(max(0.0, at - source.last_at))} ago"
@@ -148,6 +159,7 @@ def reading(snapshot: Snapshot) -> str:
     lines += [f"also: {note.name.replace('-', ' ')}: {clean(note.sentence)}" for note in snapshot.notes]
     lines += number_lines(snapshot)
     lines += model_lines(snapshot)
+    lines += hardware_lines(snapshot)
     server = snapshot.server
     named = [model_name(server.model), algorithm_text(server), parallel_text(server), clean(server.address or "")]
     words = ", ".join(word for word in named if word) or "not named yet"

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from ddwatch.widgets.gpu_table import rows_needed
+
 Panel = Literal[
-    "server", "verdict", "throughput", "accept", "latency", "step", "load", "ranks", "sources", "events", "keys"
+    "server", "verdict", "throughput", "accept", "latency", "step", "load", "ranks", "sources", "events", "gpus", "keys"
 ]
 Special = Literal["waiting", "brief"]
 
@@ -88,6 +90,68 @@ def bands(width: int, height: int, ranks: int) -> list[Band]:
     return [throughput, pair, Band(middle, 6, min(ranks + 2, 12), 1), *last]
 
 
+def low_bands(width: int, height: int, ranks: int, room: int) -> list[Band]:
+    """The same on a low screen with cards: they are a row or three below the events."""
+    plots: tuple[tuple[Panel, int], ...] = (("accept", 1), ("latency", 1))
+    if ranks <= 1 and width >= ROOM_FOR_THREE:
+        plots = (*plots, ("step", 1))
+    chosen = [Band((("throughput", 1),), 5, 7, 3), Band(plots, 5, 6, 2)]
+    further = [Band((("gpus", 1),), 1, 1 if height < 26 else 3, 0)]
+    if height >= 20:
+        further.insert(0, Band((("events", 1),), 3, 4, 1))
+    if height >= 22:
+        further.append(Band((("sources", 1),), 1, 1, 0))
+    for band in further:
+        if sum(each.least for each in (*chosen, band)) <= room:
+            chosen.append(band)
+    return chosen
+
+
+LONGEST_VERDICT = 9
+"""Rows that the verdict block of a tall screen may come to; what is shown must not depend on how long it is now."""
+
+
+def bands_with_cards(width: int, height: int, ranks: int, cards: int) -> list[Band]:
+    """The same on a tall screen with cards: their table comes before what is not of the first order."""
+    room = height - 2 - LONGEST_VERDICT
+    several, three, very_wide = ranks > 1, width >= ROOM_FOR_THREE, width >= VERY_WIDE
+    throughput = Band((("throughput", 1),), 5, 8, 3)
+    pair = Band((("accept", 1), ("latency", 1)), 5, 7, 2)
+    step: tuple[tuple[Panel, int], ...] = (("step", 3), ("load", 2))
+    if several:
+        step = (("load", 1), ("ranks", 1)) if width >= WIDE else (("ranks", 1),)
+    middle = Band(step, 6, 9 if not several else min(ranks + 2, 12), 2)
+    beside: Panel = "load" if several or very_wide else "step"
+    trio = Band((*pair.panels, (beside, 1)), 5, 7, 2) if three else pair
+    last = [Band((("events", 2), ("sources", 1)), 4, 5, 1)]
+    if width < WIDE:
+        last = [Band((("events", 1),), 4, 5, 1), Band((("sources", 1),), 1, 1, 0)]
+    if very_wide:
+        wide: tuple[tuple[Panel, int], ...] = (("step", 3), ("events", 3), ("sources", 2))
+        if several:
+            wide = (("ranks", 4), ("events", 5), ("sources", 3))
+        last = [Band(wide, 6, max(10, min(ranks + 2, 18)), 2)]
+    full = 1 + rows_needed(cards, width)
+    table = Band((("gpus", 1),), full, full + 1, 0)
+    shapes = [[throughput, pair, middle, table, *last], [throughput, trio, table, *last]]
+    if very_wide:
+        shapes = [[throughput, trio, table, *last]]
+    elif several and three:
+        needed = 1 + max(rows_needed(cards, width * BOTH[0] // sum(BOTH)), min(ranks + 1, 12))
+        both = Band((("gpus", BOTH[0]), ("ranks", BOTH[1])), needed, needed + 1, 0)
+        shapes.insert(1, [throughput, trio, both, *last])
+    shapes += [
+        [throughput, *([trio] if very_wide else [pair, middle]), Band((("gpus", 1),), rows, 3, 0), *last]
+        for rows in (2, 1)
+    ]
+    shapes.append([throughput, pair, Band((("gpus", 1),), 1, 3, 0), *last])
+    return next(shape for shape in shapes if sum(band.least for band in shape) <= room)
+
+
+BOTH = (6, 5)
+"""Shares of cards and ranks where they stand side by side."""
+
+
 def heights(chosen: Sequence[Band], room: int) -> list[int]:
     """A height per band that fills `room`: first what each needs, then what it likes, then by weight."""
     given = [band.least for band in chosen]
@@ -108,11 +172,18 @@ def verdict_height(height: int, wanted: int) -> int:
     """Rows of the verdict block: three at least, on a taller screen what it wants and air around it."""
     if height < 20:
         return 3
-    return max(4, min(wanted, 6 + (height >= 24))) if height < 34 else max(6, min(wanted + 2, 9))
+    return max(4, min(wanted, 6 + (height >= 24) - (height < 21))) if height < 34 else max(6, min(wanted + 2, 9))
 
 
 def arrange(
-    width: int, height: int, *, ranks: int = 1, data: bool = True, wanted: int = 4, expanded: str | None = None
+    width: int,
+    height: int,
+    *,
+    ranks: int = 1,
+    cards: int = 0,
+    data: bool = True,
+    wanted: int = 4,
+    expanded: str | None = None,
 ) -> dict[str, Place]:
     """Every panel that is shown, with its place; together they fill the screen.
 
@@ -120,6 +191,7 @@ def arrange(
         width: columns of the screen.
         height: rows of the screen.
         ranks: how many ranks the service has.
+        cards: how many GPUs are read; without any their panel takes no room.
         data: whether there is anything to show yet.
         wanted: rows that the verdict block needs to say what matters.
         expanded: the one panel that the reader wants large; None for the overview.
@@ -137,6 +209,9 @@ def arrange(
         places[expanded] = Place(0, y, width, room)
     else:
         chosen = bands(width, height, ranks)
+        if cards:
+            low = low_bands(width, height, ranks, room) if height < 32 else None
+            chosen = low or bands_with_cards(width, height, ranks, cards)
         for band, tall in zip(chosen, heights(chosen, room), strict=True):
             places.update(side_by_side(band, y, width, tall))
             y += tall

@@ -12,6 +12,7 @@ from ddwatch.screens.arrangement import Place, arrange
 from ddwatch.widgets.brief import Brief
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.events import EventPanel
+from ddwatch.widgets.gpus import GpuPanel
 from ddwatch.widgets.key_line import KeyLine
 from ddwatch.widgets.lean import LeanScreen
 from ddwatch.widgets.plot_panel import AcceptPanel, LatencyPanel, LoadPanel, ThroughputPanel
@@ -23,7 +24,7 @@ from ddwatch.widgets.verdict_block import VerdictBlock, wanted_rows
 from ddwatch.widgets.view import View
 from ddwatch.widgets.waiting import Waiting
 
-PANELS = ("throughput", "accept", "latency", "step", "load", "ranks", "events", "sources")
+PANELS = ("throughput", "accept", "latency", "step", "load", "ranks", "events", "sources", "gpus")
 """The panels that can be made large, by their number key from 1 on."""
 
 
@@ -85,6 +86,8 @@ class Overview(LeanScreen):
     # │ time  kind  text                               │       │ curve, band, points   plot        figures │
     # │ ● source  age · lines · unread            cost │       ├ events ─────────────  sources ────────────┤
     # └ keys ──────────────────────────────────── zone ┘       └ keys ─────────────────────────────── zone ┘
+    # With cards a row of them stands over the sources at the left; at the right a table of them over the events, and
+    # step time moves up beside the latency.
     def compose(self) -> ComposeResult:
         """Every panel once; `place_panels` decides which are seen, and where."""
         for panel in (
@@ -96,6 +99,7 @@ class Overview(LeanScreen):
             StepPanel(id="step"),
             LoadPanel(id="load"),
             RankPanel(id="ranks"),
+            GpuPanel(id="gpus"),
             EventPanel(id="events"),
             SourcePanel(id="sources"),
             Waiting(id="waiting"),
@@ -122,16 +126,25 @@ class Overview(LeanScreen):
         """Gives each panel its place; does nothing while nothing relevant has changed."""
         width, height = self.size
         ranks = len(self.frame.snapshot.ranks) if self.frame is not None else 1
+        cards = len(self.frame.snapshot.gpus) if self.frame is not None else 0
         wanted = 0
         if self.frame is not None and width:
             snapshot = self.frame.snapshot
             wanted = self._wanted.see(snapshot.at, wanted_rows(snapshot, width))
-        key = (width, height, ranks, self.frame is not None, self.expanded, wanted)
+        key = (width, height, ranks, cards, self.frame is not None, self.expanded, wanted)
         panels = list(self.query(Drawn))
         if key == self._arranged or not width or not height or not panels:
             return
         self._arranged = key
-        places = arrange(width, height, ranks=ranks, data=self.frame is not None, wanted=wanted, expanded=self.expanded)
+        places = arrange(
+            width,
+            height,
+            ranks=ranks,
+            cards=cards,
+            data=self.frame is not None,
+            wanted=wanted,
+            expanded=self.expanded,
+        )
         self.places = places
         for panel in panels:
             place = places.get(panel.id or "")

@@ -27,7 +27,7 @@ class Page(LeanScreen):
         """Server line, listing, keys."""
         yield ServerLine(id="server").data_bind(Page.frame, Page.view)
         yield self.LISTING(id="listing").data_bind(Page.frame, Page.view)
-        yield PageKeyLine(id="keys").data_bind(Page.frame, Page.view)
+        yield PageKeyLine(id="keys", keys=self.LISTING.KEYS).data_bind(Page.frame, Page.view)
 
     def on_mount(self) -> None:
         """The keys move the listing at once."""

@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 from textual.binding import Binding, BindingType
 
 from ddwatch.screens.page import Page
+from ddwatch.widgets.gpu_listing import GpuListing
 from ddwatch.widgets.listing import EventListing, HelpListing, SourceListing
 from ddwatch.widgets.requests import RequestListing
 from ddwatch.widgets.why import WhyListing
@@ -15,6 +16,13 @@ class EventPage(Page):
 
     LISTING = EventListing
     BINDINGS: ClassVar[list[BindingType]] = [Binding("e", "leave", "back", priority=True, show=False)]
+
+
+class GpuPage(Page):
+    """All cards, and the host."""
+
+    LISTING = GpuListing
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "leave", "back", priority=True, show=False)]
 
 
 class SourcePage(Page):
@@ -60,6 +68,7 @@ class PageEntry(NamedTuple):
 PAGES: tuple[PageEntry, ...] = (
     PageEntry("e", "e", "All events", "With local times", EventPage),
     PageEntry("r", "r", "Finished requests", "Speed, expectation, accept length and verdict of each", RequestPage),
+    PageEntry("g", "g", "GPUs", "Every card in full, the host, and what was found with what to do", GpuPage),
     PageEntry("s", "s", "All sources", "State, age, losses", SourcePage),
     PageEntry("x", "x", "Why", "What the verdict rests on, in full", WhyPage),
     PageEntry("question_mark", "?", "Help", "What signs and keys mean", HelpPage),

@@ -6,6 +6,8 @@ from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.factor_row import factor_row
 from ddwatch.widgets.figures import age, count, figure, milliseconds, percent, tokens
+from ddwatch.widgets.gpu_words import SIGNS as GPU_SIGNS
+from ddwatch.widgets.gpu_words import gravest, odd_words
 from ddwatch.widgets.rows import Role, Row, Span, clean, merged
 from ddwatch.widgets.server_line import algorithm_text, model_name
 from ddwatch.widgets.verdict_block import verdict_words
@@ -13,7 +15,7 @@ from ddwatch.widgets.view import View
 
 
 def brief_rows(frame: Frame, view: View, width: int = 60) -> list[Row]:
-    """Verdict and rate; expected; factors; numbers; the sentence; the server. The first line is honest alone."""
+    """Verdict and rate; expected; factors; numbers; an odd GPU; sentence; server. The first line is honest alone."""
     snapshot = frame.snapshot
     now = snapshot.now
     first: list[Span] = []
@@ -48,6 +50,10 @@ def brief_rows(frame: Frame, view: View, width: int = 60) -> list[Row]:
             (f"accept {figure(now.accept_length)} step {milliseconds(now.step_seconds)} ms", "text"),
         )
     )
+    odd = gravest(snapshot.gpus)
+    if odd is not None:
+        sign, role = GPU_SIGNS[odd.state]
+        rows.append(((f"{sign} ", role), (odd_words(odd, snapshot.gpus), "strong")))
     if snapshot.model is not None and not snapshot.model.calibrated:
         rows.append((("not calibrated: explains, never accuses", "label"),))
     rows.append(

@@ -14,7 +14,7 @@ KEYS = (
     (7, "x", "why"),
     (4, "space", "freeze"),
     (5, "+ -", "window"),
-    (6, "1-8", "panels"),
+    (6, "1-9", "panels"),
     (3, "e", "events"),
     (2, "s", "sources"),
     (8, "q", "quit"),
@@ -27,12 +27,15 @@ REPLAY_KEYS = (
     (7, "← →", "seek"),
     (6, "[ ]", "speed"),
     (5, "+ -", "window"),
-    (4, "1-8", "panels"),
+    (4, "1-9", "panels"),
     (3, "x", "why"),
     (2, "e", "events"),
     (8, "q", "quit"),
 )
 
+
+GPU_KEY = (6, "g", "GPUs")
+"""Told where cards are read."""
 
 PAGE_KEYS = (
     (9, "esc", "back"),
@@ -54,6 +57,8 @@ def key_row(view: View, frame: Frame | None, width: int, own: tuple[tuple[int, s
             right_text += " (estimated)"
     right: Row = ((right_text, "bar-label"), (" ", "bar"))
     keys = list(own or (REPLAY_KEYS if view.replay is not None else KEYS))
+    if own is None and frame is not None and frame.snapshot.gpus:
+        keys.insert(-1, GPU_KEY)
 
     def left_of(shown: list[tuple[int, str, str]]) -> Row:
         spans: list[Span] = []
@@ -81,12 +86,16 @@ class KeyLine(Drawn):
 
 
 class PageKeyLine(KeyLine):
-    """The same under a page."""
+    """The same under a page, with the page's own keys."""
+
+    def __init__(self, *, id: str, keys: Sequence[tuple[int, str, str]] = PAGE_KEYS) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._keys = tuple(keys)
 
     def draw(self, frame: Frame, view: View, width: int, height: int) -> Sequence[Row]:
         """One row."""
-        return [key_row(view, frame, width, PAGE_KEYS)]
+        return [key_row(view, frame, width, self._keys)]
 
     def draw_without_data(self, view: View, width: int, height: int) -> Sequence[Row]:
         """One row without times."""
-        return [key_row(view, None, width, PAGE_KEYS)]
+        return [key_row(view, None, width, self._keys)]

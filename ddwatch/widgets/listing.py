@@ -10,6 +10,7 @@ from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.events import event_rows
 from ddwatch.widgets.figures import zone_name
+from ddwatch.widgets.key_line import PAGE_KEYS
 from ddwatch.widgets.rows import Role, Row, Span, heading, merged
 from ddwatch.widgets.sources import own_cost, source_rows, unread_rows
 from ddwatch.widgets.view import View
@@ -23,9 +24,12 @@ class Listing(Drawn, can_focus=True):
         Binding("down,j", "move(1)", show=False),
         Binding("pageup", "page(-1)", show=False),
         Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "end(-1)", show=False),
-        Binding("end,G", "end(1)", show=False),
+        Binding("home", "end(-1)", show=False),
+        Binding("end", "end(1)", show=False),
     ]
+
+    KEYS: ClassVar[tuple[tuple[int, str, str], ...]] = PAGE_KEYS
+    """What the line below it names: worth, key, what it does."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
@@ -128,6 +132,7 @@ HELP: tuple[tuple[str, str], ...] = (
     ("", "Reading"),
     ("✓ …", "well, or nothing to judge: as expected, idle · learning, warming"),
     ("! ✗ ?", "look: low or high accept · slow step, stalled, down · blind"),
+    ("↓ ↑", "of a card: too low, too hot · x8/16 G1/5: PCIe now and at most"),
     ("line", "measured on clean samples; a break is a time without any"),
     ("dots", "contaminated (prefill, idle, batch changed): never averaged"),
     ("band", "expected at this batch, context and accept length; = its line"),
@@ -135,15 +140,16 @@ HELP: tuple[tuple[str, str], ...] = (
     ("◆ ╱", "the present step among earlier ones · no evidence: a guess"),
     ("×", "factors of now over remembered; their product is exact"),
     ("╌ ┊", "idle stretch · lines may have been lost here"),
-    ("▲ ! ✗", "on the time row: start or restart, retraction, crash"),
+    ("▲ ! ✗", "on the time row: start or restart · retraction, GPU · crash"),
     ("–", "not reported; never zero"),
     ("", "Keys"),
     ("space", "freeze the picture, data goes on; again: go on"),
     ("+ -", "time window: 1, 5, 15, 60 min"),
-    ("1-8", "one panel large: throughput, accept, latency, step time,"),
-    ("", "  load, ranks, events, sources; again or escape: back"),
+    ("1-9", "one panel large: throughput, accept, latency, step time,"),
+    ("", "  load, ranks, events, sources, GPUs; again or escape: back"),
     ("tab", "choose a panel; enter: make it large; tab: the next one"),
     ("x  e  s", "why · all events · all sources; again or escape: back"),
+    ("g", "GPUs and host; ↑ ↓: choose a card, enter: that card in full"),
     ("r", "finished requests; o: newest, lowest ratio or longest first"),
     ("p ← → [ ]", "in a replay: pause, back and on 30 s, slower and faster"),
     ("ctrl+p", "all commands by name"),

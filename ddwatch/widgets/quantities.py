@@ -168,10 +168,17 @@ SIGNS: dict[str, tuple[str, Role]] = {
     "crash": ("✗", "page"),
     "xid": ("✗", "page"),
     "retract": ("!", "notice"),
+    "gpu": ("!", "notice"),
+    "host": ("!", "notice"),
 }
 """Events that stand on the time axis."""
 
 
 def marks(events: Sequence[Event]) -> list[Mark]:
-    """The events that belong on the time axis, oldest first."""
-    return [Mark(event.at, *SIGNS[event.kind]) for event in events if event.kind in SIGNS]
+    """The events that belong on the time axis, oldest first; not the end of what was wrong with a card."""
+    shown = (event for event in events if event.kind in SIGNS)
+    return [
+        Mark(event.at, *SIGNS[event.kind])
+        for event in shown
+        if not (event.kind in ("gpu", "host") and event.severity == "ok")
+    ]

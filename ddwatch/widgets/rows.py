@@ -5,6 +5,8 @@ from typing import Literal, get_args
 
 from rich.cells import cell_len, set_cell_size
 
+from ddwatch.widgets.canvas import BRAILLE, FULL, stroke
+
 Role = Literal[
     "text",
     "strong",
@@ -86,6 +88,7 @@ ASCII = {
     }.items()
 }
 """A one-cell ASCII stand-in for each sign that the screen uses; a letter of the world's becomes `?`."""
+ASCII |= {BRAILLE + bits: stroke(bits) for bits in range(FULL + 1)}
 
 
 def to_ascii(text: str) -> str:

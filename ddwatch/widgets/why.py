@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.widgets.factor_row import caveats, model_words, parts_of, reference_words, split_words
 from ddwatch.widgets.figures import day_and_clock, factor, figure, milliseconds
+from ddwatch.widgets.finding_rows import finding_rows, told
+from ddwatch.widgets.gpu_words import normal_words
 from ddwatch.widgets.listing import Listing
 from ddwatch.widgets.rows import Role, Row, clean, wrapped
 from ddwatch.widgets.verdict_block import verdict_words
@@ -86,6 +88,20 @@ def model_rows(snapshot: Snapshot, width: int) -> list[Row]:
     return rows
 
 
+def hardware_rows(frame: Frame, view: View, width: int) -> list[Row]:
+    """What is wrong with cards and host, whether it is the cause or not; nothing where nothing is read of them."""
+    snapshot = frame.snapshot
+    found = told(snapshot)
+    if not snapshot.gpus and not found:
+        return []
+    rows: list[Row] = [(), ((" cards and host", "label"),)]
+    if snapshot.gpus:
+        rows += named("cards", normal_words(snapshot.gpus) + (": g shows them" if found else ""), width)
+    for finding, more in found:
+        rows += finding_rows(finding, snapshot.at, view.zone, width, more=more)
+    return rows
+
+
 class WhyListing(Listing):
     """The answer to `why`, as long as it is."""
 
@@ -94,7 +110,7 @@ class WhyListing(Listing):
         return "why", "what the verdict rests on"
 
     def content(self, frame: Frame | None, view: View, width: int) -> Sequence[Row]:
-        """Verdict, factors, expectation, model."""
+        """Verdict, factors, expectation, cards and host, model."""
         if frame is None:
             return [(("   no data yet", "label"),)]
         snapshot = frame.snapshot
@@ -102,5 +118,6 @@ class WhyListing(Listing):
             *verdict_rows(frame, view, width),
             *factor_rows(snapshot, width),
             *expected_rows(snapshot, width),
+            *hardware_rows(frame, view, width),
             *model_rows(snapshot, width),
         ]

@@ -13,7 +13,7 @@ from ddwatch.app import DDWatch
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from ddwatch.feeds.contract import ReplayControls
-from tests.tui import frames, model_frames
+from tests.tui import frames, gpu_frames, model_frames
 
 
 class Told:
@@ -69,6 +69,13 @@ STORIES = {name: getattr(frames, name) for name in ("founding", "dp8", "idle", "
     f"model-{name}": getattr(model_frames, name)
     for name in ("founding_end", "narrow", "differing", "outside", "uncalibrated_slow", "slow", "dp8")
 }
+STORIES |= {
+    f"gpus-{name}": getattr(gpu_frames, name)
+    for name in (
+        "loaded", "idle", "throttled", "lost", "straggler", "power_cap", "pcie", "errors", "stale", "one", "sixteen",
+        "unsupported", "shared_memory", "not_permitted", "busy_host",
+    )
+}  # fmt: skip
 
 
 TEXT = re.compile(

@@ -9,7 +9,7 @@ import pytest
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from tests.conftest import Golden
-from tests.tui import frames, model_frames
+from tests.tui import frames, gpu_frames, model_frames
 from tests.tui.picture import FAULT, Told
 from tests.tui.screen import watched
 
@@ -43,6 +43,11 @@ FACES: dict[str, tuple[Callable[[], Sequence[Frame | SourceFault]], str]] = {
     "warming": (of(frames.warming), "warming"),
     "source-lost": (of(frames.source_lost), "BLIND"),
     "crash": (of(frames.crash), "DOWN"),
+    "gpus": (of(gpu_frames.loaded), "as expected"),
+    "gpus-throttled": (of(gpu_frames.throttled), "too hot"),
+    "gpus-lost": (of(gpu_frames.lost), "lost"),
+    "gpus-stale": (of(gpu_frames.stale), "not read"),
+    "gpus-sixteen": (of(gpu_frames.sixteen), "too hot"),
     "sidecar-gone": (of(frames.founding, FAULT), "NO DATA"),
     "other-version": (lambda: (OTHER,), "NO DATA"),
 }
@@ -55,8 +60,8 @@ PICTURES = (
     ("slow", (80, 24), ()),
     ("slow", (120, 40), ()),
     ("dp8", (120, 40), ()),
-    ("idle", (80, 24), ()),
-    ("source-lost", (80, 24), ()),
+    ("gpus-throttled", (120, 40), ()),
+    ("gpus-throttled", (120, 40), ("g",)),
     ("sidecar-gone", (80, 24), ()),
     ("slow", (50, 8), ()),
     ("learning", (80, 24), ("question_mark",)),

@@ -9,7 +9,7 @@ from ddwatch.widgets.rows import fit, plain
 from ddwatch.widgets.server_line import model_name, server_row
 from ddwatch.widgets.view import ReplayStatus, View
 from ddwatch.widgets.waiting import waiting_rows
-from tests.tui import frames, model_frames
+from tests.tui import frames, gpu_frames, model_frames
 
 LIVE = View(link="live")
 
@@ -52,10 +52,12 @@ def test_what_is_not_known_of_a_server_is_not_made_up() -> None:
 
 def test_the_key_line_keeps_help_and_quit_longest() -> None:
     assert plain(key_row(LIVE, frames.founding(), 110)).startswith(
-        " ? help  x why  space freeze  + - window  1-8 panels "
+        " ? help  x why  space freeze  + - window  1-9 panels "
     )
-    assert plain(key_row(LIVE, frames.founding(), 60)).startswith(" ? help  x why  + - window  1-8 panels  q quit ")
+    assert plain(key_row(LIVE, frames.founding(), 60)).startswith(" ? help  x why  + - window  1-9 panels  q quit ")
     assert plain(key_row(LIVE, frames.founding(), 30)) == " ? help  q quit     times UTC "
+    with_cards = plain(key_row(LIVE, gpu_frames.loaded(), 110))
+    assert "g GPUs" in with_cards and "g GPUs" not in plain(key_row(LIVE, frames.founding(), 110))
     estimated = replace(frames.founding(), snapshot=replace(frames.founding().snapshot, stamped=False))
     assert plain(key_row(LIVE, estimated, 100)).endswith("times UTC (estimated) ")
 

@@ -54,6 +54,16 @@ def test_events_of_consequence_stand_on_the_time_axis() -> None:
     assert [(mark.at, mark.sign) for mark in marks(story)] == [(1.0, "▲"), (3.0, "✗")]
 
 
+def test_what_begins_on_a_card_or_the_host_stands_there_and_its_end_does_not() -> None:
+    story = (
+        Event(seq=1, at=1.0, kind="gpu", severity="notice", text=""),
+        Event(seq=2, at=2.0, kind="gpu", severity="ok", text="over after 20 s"),
+        Event(seq=3, at=3.0, kind="host", severity="notice", text=""),
+        Event(seq=4, at=4.0, kind="xid", severity="page", text=""),
+    )
+    assert [(mark.at, mark.sign) for mark in marks(story)] == [(1.0, "!"), (3.0, "!"), (4.0, "✗")]
+
+
 def test_only_the_window_and_the_point_before_it_are_looked_at() -> None:
     points = points_in_view(frames.founding(), 60.0)
     assert len(points) == 61

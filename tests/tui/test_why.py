@@ -4,7 +4,7 @@ from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.rows import plain, width_of
 from ddwatch.widgets.view import View
 from ddwatch.widgets.why import WhyListing
-from tests.tui import frames, model_frames
+from tests.tui import frames, gpu_frames, model_frames
 
 
 def page(frame: Frame | None, width: int = 80) -> str:
@@ -34,6 +34,15 @@ def test_every_difference_and_caveat_is_there() -> None:
     assert "version: the profile has 0.5.15" in text
     assert "attention_backend: the profile has triton" in text
     assert "not calibrated: explains, never accuses" in page(model_frames.founding_end())
+
+
+def test_what_is_wrong_with_cards_and_host_is_there_whether_it_is_the_cause_or_not() -> None:
+    text = " ".join(page(gpu_frames.lost()).split())
+    assert "cards 7 of 8 normal: g shows them" in text
+    assert "GPU 3 cannot be read: GPU is lost next: look at dmesg for Xid" in text
+    assert "cards 8 of 8 normal the model" in " ".join(page(gpu_frames.loaded()).split())
+    assert "the tokenizer keeps one core full" in " ".join(page(gpu_frames.busy_host()).split())
+    assert "cards" not in page(model_frames.slow())
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
