@@ -34,6 +34,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("demo", "watch a simulated service: no GPU, no SGLang", "ddwatch.commands.demo"),
     Command("replay", "play an SGLang log or a recording on the same screen", "ddwatch.commands.replay"),
     Command("export", "print the rows of a recording as CSV or JSON lines", "ddwatch.commands.export"),
+    Command("alerts", "list what is wrong and was; acknowledge and mute it", "ddwatch.commands.alerts"),
     Command("steps", "print one row per decode line of a log, with its flags", "ddwatch.commands.steps"),
     Command("compare", "say what a restart changed, at equal batch and context", "ddwatch.commands.compare"),
     Command("backtest", "false alarms and detection delay on your own log", "ddwatch.commands.backtest"),

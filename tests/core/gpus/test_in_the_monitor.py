@@ -57,7 +57,10 @@ def test_a_watch_without_hardware_shows_none() -> None:
 def lost(monitor: Monitor, at: float, *, xid: bool = True) -> None:
     """GPU 5 is gone from one reading to the next, and the driver says why."""
     monitor.accept(GpuReading(at=at - 1, cards=tuple(card(index) for index in range(8))))
-    cards = tuple(GpuCard(index=5, uuid="GPU-5", pci_bus="0000:16:00.0", lost="GPU is lost") if i == 5 else card(i) for i in range(8))
+    cards = tuple(
+        GpuCard(index=5, uuid="GPU-5", pci_bus="0000:16:00.0", lost="GPU is lost") if i == 5 else card(i)
+        for i in range(8)
+    )
     monitor.accept(GpuReading(at=at, cards=cards))
     if xid:
         monitor.accept(Xid(at=at, code=79, pci_bus="0000:16:00"))
