@@ -14,7 +14,9 @@ RECOVERY_LINES = 10
 HEALTHY_LINES = 10
 """Clean lines at the expected speed after a start, from which what comes later did not begin with it."""
 PREFILL_SHARE = 0.3
-"""Share of lately seen windows with prefill in them, from which it is a candidate."""
+"""Share of the newest windows with prefill in them, from which it is a candidate ..."""
+PREFILL_RISE = 1.5
+"""... if it was so many times smaller before."""
 
 Evidence = Mapping[str, float | int | str | None]
 
@@ -40,8 +42,6 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Findings about cards that an engine does not survive: since when, what, and what to do."""
     changed_arguments: str | None = None
     """What the last restart changed, in words."""
-    prefill_share: float | None = None
-    """Share of the newest windows that had prefill in them."""
 
 
 NOTHING = Cause(
@@ -85,8 +85,10 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
                 "check --cuda-graph-max-bs and --max-running-requests against the batch",
             )
         )
-    if facts.prefill_share is not None and facts.prefill_share >= PREFILL_SHARE:
-        found.append(Cause(f"prefill stands in {facts.prefill_share * 100:.0f} % of the windows", PREFILL_NEXT))
+    share, usual = evidence.get("prefill_share"), evidence.get("usual_prefill_share")
+    if isinstance(share, float) and isinstance(usual, float) and share >= max(PREFILL_SHARE, PREFILL_RISE * usual):
+        text = f"prefill stands in {share * 100:.0f} % of the newest windows, before in {usual * 100:.0f} %"
+        found.append(Cause(text, PREFILL_NEXT))
     return tuple(found) or (NOTHING,)
 
 

@@ -2,6 +2,7 @@
 
 from ddwatch.core.causes import NOTHING, PREFILL_NEXT, Evidence, Facts, accept_causes, causes, ended_by, words
 from ddwatch.core.snapshot import ServerView
+from ddwatch.core.waiting import Wait
 
 ONSET = 1000.0
 
@@ -57,9 +58,11 @@ def test_a_process_that_was_fast_first_is_not_blamed_on_its_start() -> None:
 def test_what_grows_with_the_batch_and_what_stands_beside_prefill_is_said_so() -> None:
     assert told({"form": "batch"}) == ["it grows with the batch: more requests cost more than they did"]
     assert told({"form": "offset"}) == [NOTHING.text]
-    assert told(prefill_share=0.1) == [NOTHING.text]
-    found = causes(ONSET, Facts(server=ServerView(), prefill_share=0.45), {})
-    assert words(found) == ("prefill stands in 45 % of the windows", (PREFILL_NEXT,))
+    assert told({"prefill_share": 0.1, "usual_prefill_share": 0.0}) == [NOTHING.text]
+    assert told({"prefill_share": 0.45, "usual_prefill_share": 0.4}) == [NOTHING.text], "it always was so"
+    assert told({"prefill_share": 0.45, "usual_prefill_share": None}) == [NOTHING.text]
+    found = causes(ONSET, Facts(server=ServerView()), {"prefill_share": 0.45, "usual_prefill_share": 0.02})
+    assert words(found) == ("prefill stands in 45 % of the newest windows, before in 2 %", (PREFILL_NEXT,))
 
 
 def test_a_low_accept_length_is_set_beside_the_prefix_cache_and_the_restart_before_it() -> None:
@@ -83,3 +86,10 @@ def test_a_card_that_was_lost_with_the_engine_ended_it() -> None:
     assert words(ended_by(ONSET, facts)) == (lost[1], (lost[2],))
     assert ended_by(ONSET + 900, facts) == ()
     assert causes(ONSET, facts, {}) == (NOTHING,), "what ends an engine does not make its steps longer"
+
+
+def test_a_gpu_that_waits_is_named_where_passes_are_heard() -> None:
+    before = tuple(Wait(ONSET - 100 + 10 * i, 0.0200, 0.0197) for i in range(10))
+    after = tuple(Wait(ONSET + 20 + 10 * i, 0.0249, 0.0200) for i in range(5))
+    assert told(waits=(*before, *after)) == ["CPU-bound: the GPU waits 4.9 ms of each step (0.3 ms before)"]
+    assert told(waits=before) == [NOTHING.text]

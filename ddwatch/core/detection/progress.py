@@ -1,11 +1,13 @@
-"""Whether requests get on: starved (prefill flows, decode does not), stalled (nothing moves), silent (nothing is said).
+"""Whether requests get on: starved (prefill flows, decode does not), stalled (nothing moves), silent, or gone.
 
 A log alone cannot tell stuck from idle: with a line every forty steps, a request that ends between two lines leaves no
 trace. Stalled therefore needs a witness besides it: the server's own loads, or a process that is known to live and
 whose log has a line for every step. Silence is reported for what it is.
 """
 
+from ddwatch.core.detection.processes import EngineProcesses
 from ddwatch.core.detection.suspicion import Phase, Suspicion
+from ddwatch.core.hardware import HostReading
 from ddwatch.core.records import DecodeBatch, Loads, PrefillBatch, Rank, Record, ServerStart, ServerStop
 
 STARVED_SECONDS = 15.0
@@ -18,6 +20,8 @@ PENDING_SHARE = 0.5
 """Half the limit is pending."""
 FRESH_SECONDS = 15.0
 """A witness speaks for this long."""
+GONE_SECONDS = 2.0
+"""Last lines of a process that has ended may come for this long."""
 PREFILL_FLOWS_SECONDS = 30.0
 """Prefill flows while its newest line is no older than this."""
 MOST_RANKS = 1024
@@ -33,12 +37,13 @@ class Progress:
         """Usual seconds between decode lines, told by whoever knows."""
         self.every_step = False
         """Whether the log has a line for every step (decode_log_interval 1): then its last word on what runs holds."""
-        self._alive_at: float | None = None
+        self._processes = EngineProcesses()
         self.restart()
 
     def restart(self) -> None:
         """A new process, or one that stopped: nothing is expected of it yet."""
         self._moved_at: float | None = None
+        self._worked_at: float | None = None
         self._decoded_at: float | None = None
         self._prefilled_at: float | None = None
         self._starving_since: float | None = None
@@ -47,6 +52,7 @@ class Progress:
         self._loaded: dict[int | None, tuple[tuple[float, ...] | None, int | None]] = {}
         self._loads_at: float | None = None
         self._loads_running: int | None = None
+        self._processes.restart()
 
     def see(self, record: Record) -> None:
         """Takes the next record; most kinds say nothing of progress."""
@@ -56,27 +62,19 @@ class Progress:
             self._prefilled(record)
         elif isinstance(record, Loads):
             self._loads(record)
+        elif isinstance(record, HostReading):
+            self._processes.read(record, self._worked_at)
         elif isinstance(record, (ServerStart, ServerStop)):
             self.restart()
 
-    def alive(self, at: float) -> None:
-        """The process is known to live at this time."""
-        self._alive_at = at
-
-    def gone(self) -> None:
-        """The process is known to be gone: it is down, not stalled."""
-        self._alive_at = None
-        self._loads_at = None
-        self._loads_running = None
-
     def _decoded(self, record: DecodeBatch) -> None:
-        self._moved_at = self._decoded_at = record.at
+        self._moved_at = self._decoded_at = self._worked_at = record.at
         self._starving_since = None
         over = record.context_flaw == "request-end"
         self._say(record.rank, 0 if over else record.running)
 
     def _prefilled(self, record: PrefillBatch) -> None:
-        self._moved_at = self._prefilled_at = record.at
+        self._moved_at = self._prefilled_at = self._worked_at = record.at
         if record.running:
             # Requests that already decode wait while this one is prefilled.
             if self._starving_since is None:
@@ -130,8 +128,25 @@ class Progress:
         return max(seconds, CADENCE_MULTIPLE * (self.cadence or 0.0))
 
     def state(self, now: float) -> Suspicion | None:
-        """What holds at this instant: stalled or silent, else starved."""
-        return self._motionless(now) or self._starved(now)
+        """What holds at this instant: gone, stalled or silent, else starved."""
+        return self._gone(now) or self._motionless(now) or self._starved(now)
+
+    def _gone(self, now: float) -> Suspicion | None:
+        gone = self._processes.gone_at
+        if gone is None:
+            return None
+        silent = now - max(gone, self._moved_at or gone)
+        if silent < GONE_SECONDS:
+            return None
+        return Suspicion(
+            name="gone",
+            phase="firing",
+            since=gone,
+            reached=now - silent + GONE_SECONDS,
+            strength=silent / GONE_SECONDS,
+            what="its processes have ended",
+            evidence={"silent_seconds": silent, "pid": self._processes.pid},
+        )
 
     def _motionless(self, now: float) -> Suspicion | None:
         running, since = self.running(now), self._moved_at
@@ -140,7 +155,7 @@ class Progress:
         witnesses = []
         if self._fresh(self._loads_at, now) and self._loads_running is not None:
             witnesses.append("loads")
-        if self._fresh(self._alive_at, now):
+        if self._fresh(self._processes.alive_at, now):
             witnesses.append("process")
         stuck = "loads" in witnesses or ("process" in witnesses and self.every_step)
         noun = "request" if running == 1 else "requests"
@@ -156,6 +171,7 @@ class Progress:
             words,
             running=running,
             witness=", ".join(witnesses) or None,
+            pid=self._processes.pid,
         )
 
     def _starved(self, now: float) -> Suspicion | None:

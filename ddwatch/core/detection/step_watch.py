@@ -1,11 +1,14 @@
 """Judges the step times of a service: one step detector for each group of ranks that step together."""
 
+from collections import deque
 from math import log
 from typing import Literal
 
+from msgspec.structs import replace
+
 from ddwatch.core.detection.noise import of_profile
 from ddwatch.core.detection.step import Stated, StepDetector
-from ddwatch.core.detection.suspicion import Suspicion, merged
+from ddwatch.core.detection.suspicion import Scalar, Suspicion, merged
 from ddwatch.core.expectation.profile import Profile
 from ddwatch.core.expectation.retention import Coupling, Observation
 from ddwatch.core.snapshot import Provenance, Sample
@@ -14,6 +17,10 @@ MOMENTS_SECONDS = 30.0
 """After a sample from decode moments, log lines of the same group are not judged for this long."""
 ROUND_SECONDS = 10.0
 """A round of coupled ranks is closed after this, whoever is missing."""
+NEWEST_WINDOWS = 20
+"""Windows of any rank of which the share of prefill is told, beside that of the windows before them ..."""
+USUAL_WINDOWS = 1000
+"""... of which about so many count."""
 EDGE_ERROR = 0.05
 """Error of the model at least, at loads next to the evidence: near enough to judge, not seen itself."""
 
@@ -49,6 +56,34 @@ class _GroupWatch:
         """Ranks that spoke in the round before."""
 
 
+class PrefillShare:
+    """How many windows have prefill in them: of the newest ones, and of those before them."""
+
+    __slots__ = ("_newest", "_usual", "usual")
+
+    def __init__(self) -> None:
+        self._newest: deque[bool] = deque()
+        self._usual = 0
+        self.usual: float | None = None
+        """Of the windows before the newest; None while there are none."""
+
+    def see(self, prefill: bool, *, suspicious: bool) -> None:
+        """Takes the next window; what is seen under a suspicion is not usual."""
+        self._newest.append(prefill)
+        if len(self._newest) <= NEWEST_WINDOWS:
+            return
+        left = float(self._newest.popleft())
+        if not suspicious:
+            self._usual = min(self._usual + 1, USUAL_WINDOWS)
+            before = self.usual or 0.0
+            self.usual = before + (left - before) / self._usual
+
+    @property
+    def newest(self) -> float | None:
+        """Of the newest windows; None while they are too few to tell."""
+        return sum(self._newest) / len(self._newest) if len(self._newest) == NEWEST_WINDOWS else None
+
+
 class StepWatch:
     """Takes every sample, clean or not (the loads of all ranks are needed), and says what is suspected."""
 
@@ -58,6 +93,7 @@ class StepWatch:
         self._coupling = Coupling(coupled)
         self._groups: dict[Group, _GroupWatch] = {}
         self.standing: Standing = "not judged"
+        self._prefill = PrefillShare()
 
     @property
     def judges(self) -> bool:
@@ -88,6 +124,7 @@ class StepWatch:
     def see(self, sample: Sample) -> None:
         """Takes the next sample of any rank."""
         self.standing = "not judged"
+        self._prefill.see("prefill" in sample.flags, suspicious=self.suspicious)
         item = self._coupling.observation(sample)
         if item is None or not self.judges or sample.provenance not in ("log", "moments"):
             return
@@ -175,7 +212,12 @@ class StepWatch:
     def suspicions(self, now: float) -> tuple[Suspicion, ...]:
         """What is suspected now, groups that fail alike as one."""
         found = [group.detector.state(now) for group in self._groups.values()]
-        return merged(one for one in found if one is not None)
+        share: dict[str, Scalar] = {
+            "prefill_share": self._prefill.newest,
+            "usual_prefill_share": self._prefill.usual,
+        }
+        told = merged(one for one in found if one is not None)
+        return tuple(replace(one, evidence={**one.evidence, **share}) for one in told)
 
     def stated(self) -> tuple[Stated, ...]:
         """What each group's detector says of itself."""

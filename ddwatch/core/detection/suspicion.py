@@ -16,7 +16,8 @@ class Suspicion(Struct, frozen=True, kw_only=True):
     """One thing that a detector suspects, at one instant."""
 
     name: str
-    """What: `slow-step`, `low-accept`, `high-accept`, `starved`, `stalled`, `silent`, `restarts`, `retractions`."""
+    """What: `slow-step`, `low-accept`, `high-accept`, `starved`, `stalled`, `silent`, `gone`, `restarts`,
+    `retractions`."""
     phase: Phase
     since: float
     """Estimated onset: the time of the last sample before the change."""

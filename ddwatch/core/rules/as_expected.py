@@ -1,5 +1,6 @@
 """As expected: the step takes what this batch and context should cost, or less."""
 
+from ddwatch.core.rules import down
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.snapshot import Verdict
 
@@ -14,6 +15,8 @@ def judge(situation: Situation) -> Verdict | None:
     if expected is None or not situation.judgeable:
         return None
     if any(one.name in ACCUSES and one.phase == "firing" for one in situation.suspicions):
+        return None
+    if down.judge(situation) is not None:
         return None
     evidence: dict[str, float | int | str | None] = {
         "expected_tokens_per_second": expected.tokens_per_second,

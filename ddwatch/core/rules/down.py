@@ -1,8 +1,12 @@
-"""Down: SGLang's port answered once, refuses now, and its log is silent: the process is gone."""
+"""Down: the process is gone: its port refuses, or the host has it no more, and its log is silent."""
+
+from collections.abc import Mapping
 
 from ddwatch.core.causes import ended_by
+from ddwatch.core.detection.suspicion import Scalar
 from ddwatch.core.durations import in_words
 from ddwatch.core.rules.situation import Situation
+from ddwatch.core.rules.suspected import suspicion_of
 from ddwatch.core.snapshot import Verdict
 
 SILENCE_SECONDS = 2.0
@@ -14,14 +18,34 @@ PLANNED = ("starting", "stopped")
 
 
 def judge(situation: Situation) -> Verdict | None:
-    """Holds only where the port is known: from a log alone silence is blind."""
+    """Holds only where the port or the process is known: from a log alone silence is blind."""
+    if situation.server.state in PLANNED:
+        return None
+    return _refused(situation) or _ended(situation)
+
+
+def _refused(situation: Situation) -> Verdict | None:
     port = next((source for source in situation.sources if source.gone), None)
-    if port is None or port.last_at is None or situation.server.state in PLANNED:
+    if port is None or port.last_at is None:
         return None
     heard = max(situation.traffic_at or 0.0, port.last_at)
     silent = situation.at - heard
     if silent <= max(SILENCE_SECONDS, SILENCE_MULTIPLE * (situation.cadence or 0.0)):
         return None
+    words = f"its port refuses, nothing was heard for {in_words(silent)}"
+    return _down(situation, heard, words, {"silent_seconds": silent})
+
+
+def _ended(situation: Situation) -> Verdict | None:
+    suspicion = suspicion_of(situation, "gone")
+    if suspicion is None:
+        return None
+    pid = suspicion.evidence["pid"]
+    return _down(situation, suspicion.since, f"process {pid} has ended, its log is silent", suspicion.evidence)
+
+
+def _down(situation: Situation, heard: float, words: str, evidence: Mapping[str, Scalar]) -> Verdict:
+    """The verdict; `heard` is when the server was last known to be there."""
     crash = situation.crash_reason
     # What took the card comes before what the engine said of it.
     ended = ended_by(heard, situation.facts)
@@ -30,8 +54,8 @@ def judge(situation: Situation) -> Verdict | None:
         name="down",
         severity="page",
         since=heard,
-        sentence=f"the server is gone: its port refuses, nothing was heard for {in_words(silent)}",
-        evidence={"silent_seconds": silent, "crash": crash},
+        sentence=f"the server is gone: {words}",
+        evidence={**evidence, "crash": crash},
         cause="; ".join(known) or None,
         next_steps=(
             *(cause.next_step for cause in ended),

@@ -5,10 +5,7 @@ from ddwatch.core.rules.situation import Situation
 from ddwatch.core.rules.suspected import suspicion_of, verdict_of
 from ddwatch.core.snapshot import Verdict
 
-NEXT_STEPS = (
-    "py-spy dump --pid PID of the scheduler shows where it waits",
-    "nvidia-smi shows whether kernels spin (100 % busy proves nothing)",
-)
+SPINNING = "nvidia-smi shows whether kernels spin (100 % busy proves nothing)"
 
 
 def judge(situation: Situation) -> Verdict | None:
@@ -17,4 +14,6 @@ def judge(situation: Situation) -> Verdict | None:
     if suspicion is None:
         return None
     cause, steps = words(ended_by(suspicion.since, situation.facts))
-    return verdict_of(situation, "stalled", "page", (*steps, *NEXT_STEPS), cause)
+    pid = suspicion.evidence["pid"]
+    where = f"py-spy dump --pid {'PID of the scheduler' if pid is None else pid} shows where it waits"
+    return verdict_of(situation, "stalled", "page", (*steps, where, SPINNING), cause)

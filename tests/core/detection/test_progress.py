@@ -3,6 +3,7 @@
 import pytest
 
 from ddwatch.core.detection.progress import Progress
+from ddwatch.core.hardware import HostProcess, HostReading
 from ddwatch.core.records import DecodeBatch, Loads, PrefillBatch, Rank, RankLoad, ServerStart
 from tests.core.detection.traffic import START
 
@@ -25,6 +26,12 @@ def loads(at: float, running: int, steps: float, used: int = 5000) -> Loads:
         source="loads",
         ranks=(RankLoad(dp_rank=0, running=running, used_tokens=used, moments=moments),),
     )
+
+
+def host(at: float, processes: int = 2) -> HostReading:
+    """The host names the engine's schedulers."""
+    engine = tuple(HostProcess(pid=4000 + rank, role="scheduler", rank=f"TP{rank}") for rank in range(processes))
+    return HostReading(at=START + at, processes=engine)
 
 
 def told(progress: Progress, at: float) -> str | None:
@@ -77,16 +84,31 @@ def test_a_living_process_that_logs_every_step_turns_silence_into_a_stall() -> N
     progress = Progress()
     progress.every_step = True
     progress.see(decode(0.0))
-    progress.alive(START + 38.0)
+    for second in (5.0, 38.0):
+        progress.see(host(second))
     assert told(progress, 40.0) == "stalled firing"
 
     progress.every_step = False
     assert told(progress, 40.0) == "silent firing"
     state = progress.state(START + 40.0)
-    assert state is not None and state.evidence["witness"] == "process"
+    assert state is not None
+    assert (state.evidence["witness"], state.evidence["pid"]) == ("process", 4000)
 
-    progress.gone()
-    assert told(progress, 40.0) == "silent firing"
+
+def test_a_process_that_has_ended_is_gone_once_its_last_lines_are_through() -> None:
+    progress = Progress()
+    progress.see(decode(0.0))
+    progress.see(host(5.0))
+    progress.see(host(10.0, processes=0))
+    assert told(progress, 11.0) is None
+    assert told(progress, 12.0) == "gone firing"
+    progress.see(decode(12.5))
+    assert told(progress, 13.0) is None
+    state = progress.state(START + 20.0)
+    assert state is not None and (state.name, state.since) == ("gone", START + 10.0)
+
+    progress.see(ServerStart(at=START + 21.0))
+    assert told(progress, 60.0) is None
 
 
 def test_loads_that_do_not_move_are_a_stall() -> None:
@@ -120,7 +142,8 @@ def test_idle_by_the_servers_word_or_by_the_log_is_no_stall() -> None:
     by_log = Progress()
     by_log.see(decode(0.0))
     by_log.see(decode(2.0, running=1, ended=True))
-    by_log.alive(START + 398.0)
+    for at in (5.0, 398.0):
+        by_log.see(host(at))
     assert told(by_log, 400.0) is None
 
 
@@ -165,6 +188,6 @@ def test_a_start_expects_nothing_yet() -> None:
     progress = Progress()
     progress.see(decode(0.0))
     progress.see(ServerStart(at=START + 5.0))
-    progress.alive(START + 600.0)
+    progress.see(host(600.0))
 
     assert told(progress, 600.0) is None

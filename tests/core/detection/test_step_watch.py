@@ -167,3 +167,20 @@ def test_more_learning_does_not_close_an_incident() -> None:
     watch.use(msgspec.structs.replace(PROFILE, lag1=0.5))
 
     assert phase(watch, START + 40.0) == "firing"
+
+
+def test_the_share_of_prefill_is_told_beside_what_was_usual_before() -> None:
+    watch = StepWatch(PROFILE)
+    clean = [sample(START + 0.5 * n, ratio) for n, ratio in enumerate(ratios(1.0, 60))]
+    mixed = [
+        sample(START + 30.0 + 0.5 * n, ratio, flags=("prefill",) if n % 2 else ())
+        for n, ratio in enumerate(ratios(1.5, 200))
+    ]
+    for one in (*clean, *mixed):
+        watch.see(one)
+
+    (slow,) = watch.suspicions(START + 130.0)
+    assert slow.phase == "firing"
+    assert slow.evidence["prefill_share"] == 0.5
+    usual = slow.evidence["usual_prefill_share"]
+    assert isinstance(usual, float) and usual < 0.1, "what is seen under a suspicion is not usual"
