@@ -42,7 +42,7 @@ RESTORED_TOKENS = 256
 class AcceptBlock:
     """Clean lines of a few seconds, summed up."""
 
-    __slots__ = ("_weights", "at", "began", "lengths", "lines", "ratios", "tick")
+    __slots__ = ("_over", "_over_weights", "_weights", "at", "began", "lengths", "lines", "tick")
 
     def __init__(self, at: float, tick: float) -> None:
         self.began = at
@@ -50,8 +50,9 @@ class AcceptBlock:
         self.tick = tick
         self.lines = 0
         self.lengths = 0.0
-        self.ratios: list[float] = []
         self._weights = 0.0
+        self._over = 0.0
+        self._over_weights = 0.0
 
     def add(self, at: float, length: float, weight: float, floor: float | None) -> None:
         """Adds a line: its accept length, its requests and the smallest learned p1 at its context."""
@@ -60,12 +61,21 @@ class AcceptBlock:
         self.lengths += length * weight
         self._weights += weight
         if floor is not None and floor > 0.0:
-            self.ratios.append(length / floor)
+            self._over += length / floor * weight
+            self._over_weights += weight
 
     @property
     def mean(self) -> float:
         """Mean accept length per request and step."""
         return self.lengths / self._weights
+
+    @property
+    def over_floor(self) -> float | None:
+        """Mean of accept length over the smallest learned p1; None where two classes are not covered.
+
+        A mean, as the p1 is one of means: single steps are whole numbers whose median lies far below their mean.
+        """
+        return self._over / self._over_weights if self._over_weights else None
 
 
 def certain_mean(blocks: Sequence[AcceptBlock]) -> tuple[float, float]:
@@ -150,7 +160,7 @@ class AcceptDetector:
 
         None where two classes are not covered.
         """
-        ratios = sorted(median(block.ratios) for block in blocks if block.ratios)
+        ratios = sorted(ratio for block in blocks if (ratio := block.over_floor) is not None)
         if len(ratios) < len(blocks):
             return None, None
         return median(ratios), ratios[int(NEARLY_ALL * (len(ratios) - 1))]

@@ -76,6 +76,14 @@ def test_inside_the_learned_range_nothing_is_suspected() -> None:
     assert played(detector, (5.2, 200), (2.9, 400), (7.4, 200)) == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_single_steps_of_a_learned_text_are_not_below_what_windows_of_it_were(seed: int) -> None:
+    """A step commits a whole number of tokens, most often fewer than the mean; p1 is one of means."""
+    detector = AcceptDetector(learned(("code", 5.2), ("reasoning", 2.9)), block_size=16)
+
+    assert "firing" not in " ".join(played(detector, (2.9, 12000), seed=seed, steps=1))
+
+
 def test_below_all_that_was_learned_is_told_only_after_two_minutes() -> None:
     detector = AcceptDetector(learned(("predictable", 7.4), ("code", 5.2)), block_size=16)
 
