@@ -64,6 +64,7 @@ class Simulation:
         interval: int = 1,
         pool_tokens: int = 262144,
         bonus_twice: bool = False,
+        truth: Callable[[int, float], float] = step_seconds,
         observe: Callable[[Step], None] | None = None,
         outside: Outside | None = None,
     ) -> None:
@@ -71,6 +72,7 @@ class Simulation:
         self._interval = interval
         self._pool_tokens = pool_tokens
         self._bonus_twice = bonus_twice
+        self._truth = truth
         self._observe = observe
         self._outside = outside
         self._accepts = Random(f"{seed}:accepts")
@@ -303,7 +305,7 @@ class Simulation:
             self._retract(rank)
         batch = max(len(rank.running) for rank in ranks)
         contexts = [rank.used_tokens for rank in ranks]
-        seconds = step_seconds(batch, max(contexts)) * self._noise.factor()
+        seconds = self._truth(batch, max(contexts)) * self._noise.factor()
         begun = self._at
         self._at += seconds
         for rank, context in zip(ranks, contexts, strict=True):
