@@ -40,8 +40,9 @@ def stated_environment(environ: dict[str, str]) -> dict[str, str]:
     }
     beside_python = str(Path(sys.executable).parent)
     kept["PATH"] = os.pathsep.join([beside_python, environ.get("PATH", os.defpath)])
-    # The machine's own hardware stays out of tests that do not ask for it.
-    return {**kept, "TZ": "UTC", "LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "DDWATCH_NVML": "no"}
+    # The machine's own hardware and processes stay out of tests that do not ask for them.
+    ours = {"DDWATCH_NVML": "no", "DDWATCH_PROC": os.devnull}
+    return {**kept, **ours, "TZ": "UTC", "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
 
 
 def reaches_out(event: str, arguments: tuple[Any, ...]) -> str | None:
