@@ -65,8 +65,8 @@ def moment(text: str | None, zone: tzinfo | None, flag: str) -> float | None:
 
 
 def samples(recording: Recording, since: float, until: float) -> Rows:
-    """Single samples, shaped like the rows of `ddwatch steps`."""
-    return (step_row(sample, stamped=True) for sample in recording.samples(since, until))
+    """Single samples and forward passes, shaped like the rows of `ddwatch steps`."""
+    return (step_row(sample, stamped=True) for sample in recording.samples(since, until, spans=True))
 
 
 def points(recording: Recording, since: float, until: float) -> Rows:

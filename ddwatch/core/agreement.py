@@ -26,13 +26,31 @@ class Disagreement(Struct, frozen=True):
     ratio: float
 
 
+class Ratios:
+    """The ratio of two witnesses over stretches: a single one proves nothing, the median of several does."""
+
+    def __init__(self) -> None:
+        self._kept: list[float] = []
+
+    def add(self, ratio: float, tolerance: float) -> float | None:
+        """Takes the ratio of one stretch; returns the median once it lies beyond the tolerance (relative)."""
+        self._kept.append(ratio)
+        del self._kept[:-COMPARISONS]
+        middle = median(self._kept)
+        return middle if len(self._kept) == COMPARISONS and abs(math.log(middle)) > tolerance else None
+
+    def clear(self) -> None:
+        """Forgets all stretches."""
+        self._kept.clear()
+
+
 class Agreement:
     """The running comparison of one rank."""
 
     def __init__(self) -> None:
         self._lines: list[Sample] = []
         self._told: list[Sample] = []
-        self._ratios: dict[str, list[float]] = {quantity: [] for quantity in TOLERANCE}
+        self._ratios = {quantity: Ratios() for quantity in TOLERANCE}
 
     def line(self, sample: Sample) -> None:
         """Takes a log sample; one contaminated line spoils its stretch only for itself."""
@@ -58,11 +76,9 @@ class Agreement:
             told = _mean([(_value(one, quantity), _weight(one, quantity) * (one.steps or 1)) for one in readings])
             if log is None or told is None or log <= 0 or told <= 0:
                 continue
-            ratios = self._ratios[quantity]
-            ratios.append(log / told)
-            del ratios[:-COMPARISONS]
-            if len(ratios) == COMPARISONS and abs(math.log(median(ratios))) > TOLERANCE[quantity]:
-                return Disagreement(quantity, log, told, median(ratios))
+            ratio = self._ratios[quantity].add(log / told, TOLERANCE[quantity])
+            if ratio is not None:
+                return Disagreement(quantity, log, told, ratio)
         return None
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ddwatch.core.durations import in_words
 from ddwatch.core.snapshot import ServerView
+from ddwatch.core.waiting import Wait, waiting
 
 NEAR_SECONDS = 120.0
 """What began within this time of the onset began with it."""
@@ -40,6 +41,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Findings about cards or host: since when, what, and what to do."""
     fatal: tuple[tuple[float, str, str], ...] = ()
     """Findings about cards that an engine does not survive: since when, what, and what to do."""
+    waits: tuple[Wait, ...] = ()
+    """Steps beside their forward passes, oldest first; empty where no passes are heard."""
     changed_arguments: str | None = None
     """What the last restart changed, in words."""
 
@@ -70,6 +73,9 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
         )
     if facts.retracted_at is not None and _near(facts.retracted_at, since):
         found.append(_retracted(facts.retracted_at - since, evidence))
+    waited = waiting(since, facts.waits)
+    if waited is not None:
+        found.append(Cause(*waited))
     before = evidence.get("lines_before")
     if not isinstance(before, int) or before <= HEALTHY_LINES:
         found += _restarted(

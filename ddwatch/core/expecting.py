@@ -223,6 +223,8 @@ class Expecting:
         """
         if not samples:
             return Judged(expected=None, ratio=None, profile=None, covered=False, reason="nothing runs")
+        if any(sample.provenance == "metrics" for sample in samples):
+            return self._nothing("only /metrics speaks of it, which times no step")
         loads = self.load_of(samples)
         first = next((load for load in loads if load is not None), None)
         if first is None:

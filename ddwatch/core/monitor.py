@@ -10,6 +10,8 @@ from ddwatch.core.causes import Facts
 from ddwatch.core.comparison.epochs import coupled
 from ddwatch.core.comparison.restart import RestartComparison
 from ddwatch.core.durations import in_words
+from ddwatch.core.engine import EngineMetrics, ForwardPass
+from ddwatch.core.engine_witness import EngineWitness
 from ddwatch.core.expectation.learning import Learner
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.gpus.book import GpuBook
@@ -104,6 +106,9 @@ class Monitor:
             expect=self._judging.expected,
             judge=self._judge,
         )
+        self._engine = EngineWitness(
+            self._traffic, self._events, self._count, sources=self._sources, lifecycle=self._lifecycle
+        )
         self._watch = SelfView()
         self._stamped = True
         self._verdict: Verdict | None = None
@@ -119,6 +124,10 @@ class Monitor:
                 self._traffic.decode(record, source)
             case PrefillBatch():
                 self._traffic.prefill(record)
+            case ForwardPass():
+                self._engine.forward(record)
+            case EngineMetrics():
+                self._engine.page(record)
             case Unread():
                 self._unread(record, source)
             case Gap():
@@ -184,6 +193,8 @@ class Monitor:
             watch=self._watch,
             gpus=self._gpus.views(now),
             host=self._gpus.host(now),
+            engine=self._engine.engine(now),
+            forward=self._engine.passes(now),
             accepted=self._requests.histogram(),
             alerts=self._incidents.views(now, self._pending),
             mutes=self._incidents.mutes(now),
@@ -229,6 +240,7 @@ class Monitor:
 
     def _judge(self, sample: Sample) -> None:
         self._restarts.see(sample)
+        self._engine.step(sample)
         self._judging.sample(sample, calm=self._verdict is None or self._verdict.name in CALM)
 
     def _identify(self, at: float) -> None:
@@ -289,10 +301,11 @@ class Monitor:
     def _facts(self, now: float) -> Facts:
         return Facts(
             server=self._lifecycle.view,
-            graph_off_since=self._traffic.ranks.graph_off_since(now),
+            graph_off_since=self._traffic.ranks.graph_off_since(now) or self._engine.graph_off_since(now),
             retracted_at=self._lifecycle.retracted_at,
             hardware=tuple((one.since, one.sentence, one.next_step) for one in self._gpus.findings(now) if one.slows),
             fatal=tuple((one.since, one.sentence, one.next_step) for one in self._gpus.fatal(now)),
+            waits=self._engine.waits(),
             changed_arguments=self._lifecycle.changed_arguments,
         )
 
@@ -320,6 +333,7 @@ class Monitor:
 
     def _forget_ranks(self, at: float, engine: str | None, *, began: bool) -> None:
         self._traffic.forget(at)
+        self._engine.forget(at)
         self._judging.interrupt(at, engine, restarted=began)
         self._restarts.restart(at, coupled(self._lifecycle.view.arguments))
 

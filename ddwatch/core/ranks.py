@@ -3,7 +3,10 @@
 from collections import deque
 from statistics import median
 
+from msgspec.structs import replace
+
 from ddwatch.core.agreement import Agreement, Disagreement
+from ddwatch.core.engine import RankMetrics
 from ddwatch.core.pooled import pooled
 from ddwatch.core.positions import RankKey
 from ddwatch.core.records import DecodeBatch, PrefillBatch, RankLoad
@@ -19,6 +22,8 @@ READING_SECONDS = 3.0
 RECENT_SAMPLES = 200
 MOMENTS_SECONDS = 10.0
 """A sample from decode moments speaks for this long; polls come every 2 s."""
+PAGE_SECONDS = 15.0
+"""A reading of /metrics speaks for this long; polls come every 5 s, the page changes once per log interval."""
 HEALTH_PROBE_TOKENS = 1
 """`/health` runs a prefill of this many tokens and no decode worth a line."""
 
@@ -28,8 +33,10 @@ class LiveRank:
 
     __slots__ = (
         "_distances",
+        "_page",
         "_reading",
         "_recent",
+        "_said",
         "agreement",
         "at",
         "clean",
@@ -62,11 +69,61 @@ class LiveRank:
         self._recent: deque[Sample] = deque(maxlen=RECENT_SAMPLES)
         self._reading: Sample | None = None
         """The lines of the last seconds pooled; made anew after each line."""
+        self._said: float | None = None
+        """When a better witness than /metrics spoke: a line of the log, or its load."""
+        self._page: tuple[float, RankMetrics, Sample | None] | None = None
+        """Its newest reading of /metrics, and the sample of it where no better witness has one."""
         self.agreement = Agreement()
+
+    def quiet(self, at: float) -> bool:
+        """Whether neither log nor load has spoken of it lately."""
+        return self._said is None or at - self._said > max(EXPIRY_SECONDS, EXPIRY_MULTIPLE * (self.cadence or 0.0))
+
+    def paged(self, at: float, page: RankMetrics, sample: Sample | None, *, moved: bool) -> None:
+        """Takes what /metrics says; it fills in what better witnesses leave out, and speaks where they are silent.
+
+        Args:
+            at: when.
+            page: the reading.
+            sample: what its counters come to, where they move.
+            moved: whether they have moved: gauges alone may stand still.
+        """
+        self._page = (at, page, sample)
+        if not self.quiet(at):
+            self.queued = page.queued if self.queued is None else self.queued
+            self.token_usage = page.token_usage if self.token_usage is None else self.token_usage
+            return
+        self.queued, self.token_usage = page.queued, page.token_usage
+        resting = page.running == 0 and not page.queued and not moved
+        if moved or resting:
+            self.at = max(self.at, at)
+            self.running = page.running
+        if not resting:
+            self.idle_since = None if moved else self.idle_since
+        elif self.idle_since is None:
+            self.idle_since = at
+
+    def rest(self, since: float, at: float) -> None:
+        """Takes that it has done nothing but say that it lives, unless a better witness has spoken meanwhile."""
+        if self.quiet(at):
+            self.at = max(self.at, at)
+            self.running = 0
+            self.idle_since = since if self.idle_since is None else self.idle_since
+
+    def _completed(self, sample: Sample, now: float) -> Sample:
+        """A sample whose source leaves the context out, with that of /metrics."""
+        if sample.total_context_tokens is not None or self._page is None or not sample.batch:
+            return sample
+        at, page, _ = self._page
+        if now - at > PAGE_SECONDS or not page.running or page.total_context_tokens is None:
+            return sample
+        context = page.total_context_tokens / page.running
+        return replace(sample, context_tokens=context, total_context_tokens=round(context * sample.batch))
 
     def loaded(self, at: float, load: RankLoad) -> None:
         """Takes what the server itself says of this rank's load."""
         self.at = max(self.at, at)
+        self._said = at if load.running is not None else self._said
         self.running = load.running
         self.queued = load.queued if load.queued is not None else self.queued
         if load.used_tokens is not None and load.max_total_tokens:
@@ -90,12 +147,15 @@ class LiveRank:
         """What speaks for this rank: moments before log lines; the clean lines of the last seconds together."""
         moments = self.fresh_moments(now)
         if moments is not None:
-            return moments
+            return self._completed(moments, now)
+        paged = self._page[2] if self._page is not None and now - self._page[0] <= PAGE_SECONDS else None
+        if paged is not None and (self.sample is None or self.quiet(now)):
+            return paged
         if self._reading is None and self.sample is not None:
             since = self.sample.at - READING_SECONDS
             lately = [sample for sample in self._recent if sample.at >= since]
             self._reading = pooled([sample for sample in lately if sample.clean] or [self.sample])
-        return self._reading
+        return None if self._reading is None else self._completed(self._reading, now)
 
     def decoded(self, record: DecodeBatch, sample: Sample) -> None:
         """Takes a decode line and its sample."""
@@ -110,7 +170,7 @@ class LiveRank:
         self._recent.append(sample)
         self._reading = None
         self.agreement.line(sample)
-        self.at = record.at
+        self.at = self._said = record.at
         self.queued = record.queued
         self.token_usage = record.token_usage
         self.graph = record.graph
@@ -124,7 +184,7 @@ class LiveRank:
 
     def prefilled(self, record: PrefillBatch) -> None:
         """Takes a prefill line; one of a health probe on an idle rank leaves it idle."""
-        self.at = record.at
+        self.at = self._said = record.at
         self.queued = record.queued if record.queued is not None else self.queued
         probe = (record.new_tokens or 0) <= HEALTH_PROBE_TOKENS and not record.cached_tokens
         if record.running == 0 and probe:
@@ -150,6 +210,8 @@ class LiveRank:
         if moments is not None:
             return moments
         clean = self.clean
+        if self.sample is None or self.quiet(now):
+            return self.newest(now)
         if (
             clean is not None
             and not self.expired(now)

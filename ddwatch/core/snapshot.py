@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ddwatch.core.alert_view import AlertView, KeepingView, MuteView
+from ddwatch.core.engine_view import EngineView, ForwardView
 from ddwatch.core.hardware_view import GpuView, HostView
 from ddwatch.core.request_view import AcceptHistogram, FinishedRequest
 from ddwatch.core.verdict import Note as Note
@@ -21,7 +22,7 @@ Flag = Literal["first", "idle", "prefill", "batch-changed", "request-ended", "ga
 """Why a sample is contaminated, by its position between other lines, never by its size."""
 
 Span = Literal["step", "forward", "verify"]
-Provenance = Literal["moments", "log", "fpm", "fork-log"]
+Provenance = Literal["moments", "log", "fpm", "fork-log", "metrics"]
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -41,7 +42,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     throughput: float | None = None
     """Tokens per second, as that source defines it."""
     step_seconds: float | None = None
-    """batch x accept length / throughput of this one line (span `step`)."""
+    """Time of the sample's span: for a line batch x accept length / throughput, for a forward pass its GPU time."""
     span: Span = "step"
     provenance: Provenance = "log"
     flags: tuple[Flag, ...] = ()
@@ -270,6 +271,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuView, ...] = ()
     """The cards of the host in the order of their numbers; bounded."""
     host: HostView | None = None
+    engine: EngineView | None = None
+    """What SGLang's /metrics says, where it is read."""
+    forward: ForwardView | None = None
+    """What forward passes (FPM) say, where they are heard."""
     accepted: AcceptHistogram | None = None
     """Where finished requests tell how many drafts each step accepted."""
     alerts: tuple[AlertView, ...] = ()

@@ -87,6 +87,7 @@ class Count:
         self._steps: dict[int | None, int] = {}
         self._tokens: dict[int | None, float] = {}
         self._counted_by_moments: set[int | None] = set()
+        self._counted_by_passes: set[int | None] = set()
         self.lines_read: dict[str, int] = {}
         self.lines_unread: dict[str, int] = {}
         self.rotations: dict[str, int] = {}
@@ -96,17 +97,20 @@ class Count:
     def sample(self, sample: Sample, steps: int | None) -> None:
         """Counts one sample; `steps` is the number of steps it stands for, None when unknown.
 
-        Steps are counted once: where a rank's moments count them, its log lines no longer do. Tokens are counted by
-        moments, and by lines that are one step each, since the batch within a longer window is not known.
-        Histograms take clean samples only.
+        Steps are counted once: where a rank's moments count them, its forward passes and log lines no longer do, and
+        where its passes count them, its lines do not. Tokens are counted by moments, and by lines that are one step
+        each, since the batch within a longer window is not known. Histograms take clean samples only.
         """
         rank = sample.dp_rank
-        by_moments = sample.provenance == "moments"
+        by_moments, by_passes = sample.provenance == "moments", sample.provenance == "fpm"
         if by_moments:
             self._counted_by_moments.add(rank)
+        elif by_passes:
+            self._counted_by_passes.add(rank)
         if steps is not None and (by_moments or rank not in self._counted_by_moments):
-            self._steps[rank] = self._steps.get(rank, 0) + steps
-            tokens = self._tokens_of(sample, steps)
+            if by_moments or by_passes or rank not in self._counted_by_passes:
+                self._steps[rank] = self._steps.get(rank, 0) + steps
+            tokens = None if by_passes else self._tokens_of(sample, steps)
             if tokens is not None:
                 self._tokens[rank] = self._tokens.get(rank, 0.0) + tokens
         if not sample.clean:

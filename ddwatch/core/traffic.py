@@ -125,11 +125,11 @@ class Traffic:
         if restarted:
             self.seconds.mark(record.at, "gap")
         for load in record.ranks:
-            self.ranks.of(self._rank_key(load.dp_rank, len(record.ranks))).loaded(record.at, load)
+            self.ranks.of(self.rank_key(load.dp_rank, len(record.ranks))).loaded(record.at, load)
             if load.running is not None:
                 self.seen_at = record.at
         for sample in samples:
-            key = self._rank_key(sample.dp_rank, len(record.ranks))
+            key = self.rank_key(sample.dp_rank, len(record.ranks))
             # The port names no engine; both witnesses must speak of the same rank.
             named = replace(sample, engine=key[0], dp_rank=key[1])
             disagreement = self.ranks.of(key).measured(named)
@@ -142,7 +142,7 @@ class Traffic:
                 self._disagree(record.at, disagreement)
         self._sources.answered(record.source, record.at)
 
-    def _rank_key(self, dp: int | None, ranks: int) -> RankKey:
+    def rank_key(self, dp: int | None, ranks: int) -> RankKey:
         """The key that the log uses for this rank; a lone rank 0 has no number in the log."""
         alone = ranks == 1 and dp in (0, None) and not self.ranks.knows((self._engine, 0))
         return (self._engine, None if alone else dp)
@@ -157,6 +157,14 @@ class Traffic:
             f"log and moments differ: {found.quantity} by the log is {percent:+.0f} % off; moments count",
             within=DISAGREEMENT_SECONDS,
         )
+
+    def passed(self, sample: Sample) -> None:
+        """Takes a forward pass: handed on and told as traffic, and of another span than all that is judged here."""
+        self._fresh.append(sample)
+        self.seen_at = max(self.seen_at or 0.0, sample.at)
+        if sample.batch:
+            self.decode_at = max(self.decode_at or 0.0, sample.at)
+        self._lifecycle.traffic()
 
     def arguments(self, record: ServerInfo) -> None:
         """Takes what the port says of the server's arguments."""

@@ -220,10 +220,18 @@ class Recording:
         found += [at / MICRO for at in row or () if at is not None]
         return (min(found), max(found)) if found else None
 
-    def samples(self, since: float = -FAR, until: float = FAR) -> Iterator[Sample]:
-        """Samples with since < at <= until, in order of time."""
+    def samples(self, since: float = -FAR, until: float = FAR, *, spans: bool = False) -> Iterator[Sample]:
+        """Samples of steps with since < at <= until, in order of time.
+
+        Args:
+            since: begin, left out.
+            until: end.
+            spans: whether other spans (forward passes) come too: they are shown and never judged, fitted or compared.
+        """
         for row in self._paged("stored_samples", since, until):
-            yield sample_of(row, self._witness(row[1]))
+            witness = self._witness(row[1])
+            if spans or witness.span == "step":
+                yield sample_of(row, witness)
 
     def _witness(self, number: int) -> Witness:
         if number not in self._witnesses:
@@ -314,8 +322,10 @@ class Recording:
                     yield named
 
     def flag_counts(self, since: float) -> list[tuple[int, int]]:
-        """Samples since a moment by the bits of their flags."""
-        rows = self._all("SELECT flags, count(*) FROM stored_samples WHERE at_us > ? GROUP BY flags", _key(since))
+        """Samples of steps since a moment by the bits of their flags."""
+        steps = "SELECT id FROM witnesses WHERE span = 'step'"
+        sql = f"SELECT flags, count(*) FROM stored_samples WHERE at_us > ? AND witness IN ({steps}) GROUP BY flags"
+        rows = self._all(sql, _key(since))
         return [(flags, count) for flags, count in rows]
 
 

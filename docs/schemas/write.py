@@ -13,7 +13,7 @@ import msgspec
 from ddwatch_sidecar.exports.documents import ERROR_SCHEMA, HEALTH_SCHEMA, Failure, Health
 from ddwatch_sidecar.run import ANNOUNCE_SCHEMA, Announcement
 
-from ddwatch.core import alert_view, hardware, hardware_view, snapshot, wire
+from ddwatch.core import alert_view, engine_view, hardware, hardware_view, snapshot, wire
 
 FOLDER = Path(__file__).parent
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,6 +24,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     name: value
     for module in (
         alert_view,
+        engine_view,
         hardware,
         hardware_view,
         snapshot,

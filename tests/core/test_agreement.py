@@ -1,6 +1,6 @@
 """Two witnesses are compared over the same steps; a difference beyond their error is said, noise is not."""
 
-from ddwatch.core.agreement import COMPARISONS, Agreement, Disagreement
+from ddwatch.core.agreement import COMPARISONS, Agreement, Disagreement, Ratios
 from ddwatch.core.snapshot import Flag, Sample
 
 
@@ -66,3 +66,12 @@ def test_a_larger_batch_weighs_more_in_the_accept_length() -> None:
             agreement.moments(Sample(at=0.0, mean_batch=2.0, step_seconds=0.03, accept_length=10 / 3, steps=150))
         )
     assert told == [None] * COMPARISONS
+
+
+def test_the_median_of_several_stretches_decides_between_any_two_witnesses() -> None:
+    ratios = Ratios()
+    assert [ratios.add(1.5, 0.1) for _ in range(COMPARISONS - 1)] == [None] * (COMPARISONS - 1)
+    assert ratios.add(1.4, 0.1) == 1.5
+    assert ratios.add(1.5, 0.5) is None
+    ratios.clear()
+    assert ratios.add(1.5, 0.1) is None

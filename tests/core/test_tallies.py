@@ -58,3 +58,19 @@ def test_a_value_on_a_bound_falls_at_or_below_it() -> None:
     (histogram,) = count.frozen(0).accept_length.values()
     assert histogram.counts[0] == 1
     assert histogram.counts[-1] == 1
+
+
+def test_a_step_that_several_witnesses_tell_is_counted_once() -> None:
+    count = Count()
+    passed = Sample(at=0.0, batch=2, step_seconds=0.02, span="forward", provenance="fpm", steps=1, dp_rank=1)
+    count.sample(sample(), 1)
+    count.sample(passed, 1)
+    count.sample(sample(), 1)
+    assert count.frozen(0).steps == {1: 2}, "passes count from their first on"
+    assert count.frozen(0).tokens == {1: 12.0}, "passes tell no tokens, so lines go on counting them"
+    moments = Sample(at=0.0, batch=2, step_seconds=0.03, throughput=200.0, provenance="moments", steps=10, dp_rank=1)
+    count.sample(moments, 10)
+    count.sample(passed, 1)
+    assert count.frozen(0).steps == {1: 12}
+    spans = {(key.span, key.provenance) for key in count.frozen(0).step_seconds}
+    assert spans == {("step", "log"), ("forward", "fpm"), ("step", "moments")}

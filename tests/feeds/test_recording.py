@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ddwatch.core.engine import ForwardPass
 from ddwatch.core.exits import CommandFailed
 from ddwatch.core.recording import SCHEMA_VERSION
 from ddwatch.core.records import Gap, SourceFault, SourceUp
@@ -283,3 +284,24 @@ class TestPlaying:
         (fault,) = lost.frames()
         assert isinstance(fault, SourceFault) and fault.reason == "there is no file nowhere.sqlite"
         player.feed.close()
+
+
+def test_forward_passes_are_kept_and_are_no_steps(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    watch.start()
+    start = watch.now
+    passes = [
+        ForwardPass(
+            at=start + 0.1 * n, dp_rank=0, counter=n, seconds=0.02, decode_requests=1, decode_context_tokens=900
+        )
+        for n in range(10)
+    ]
+    watch.see([decode(start, 4000), *passes, decode(start + 1.0, 4010)])
+    watch.end()
+    with open_recording(str(tmp_path)) as recording:
+        every = list(recording.samples(spans=True))
+        assert [sample.span for sample in every].count("forward") == 10
+        assert [sample.provenance for sample in recording.samples()] == ["log", "log"]
+        assert sum(count for _, count in recording.flag_counts(start - 1)) == 2
+        passed = next(sample for sample in every if sample.span == "forward")
+        assert (passed.provenance, passed.step_seconds, passed.total_context_tokens) == ("fpm", 0.02, 900)
