@@ -3,9 +3,11 @@
 Each explanation is one number: so many seconds on every step, a factor on every step, a factor on the cost of context,
 a factor on the cost of batch. Lines are summed up in bins of batch and context; each bin's mean has the variance of its
 lines and, on top, that of the curve's own error, which does not average out. The explanation with the smallest chi
-square is named only if the next one is clearly worse.
+square is named only if the next one is clearly worse. An excess that still grows looks like whatever grew with it, so
+bins are also kept by time, and explanations may then grow as well before they are compared.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from math import isfinite
 from typing import Literal, NamedTuple
@@ -20,7 +22,11 @@ from ddwatch.core.expectation.step_time import StepTime
 Form = Literal["offset", "factor", "context", "batch", "undetermined"]
 CLEARLY = 6.0
 """Difference in chi square (odds of 20 to 1) by which the best explanation must lead."""
+GROWING = 2.0
+"""Chi square that growth must save the best explanation, before any of them is let grow."""
 MOST_BINS = 64
+EPOCH_SECONDS = 15.0
+"""Traffic that a bin spans at most, at first; each time the bins become too many it is twice as much."""
 SMALLEST_ERROR = 0.01
 """A fitted curve is never trusted beyond one percent between two places."""
 WIDE = 2.0
@@ -33,6 +39,8 @@ class Explanation(NamedTuple):
     value: float
     error: float
     chi_square: float
+    growth: float
+    """Chi square that it saves if the number may change evenly over time."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
@@ -85,7 +93,7 @@ def _tokens(count: float) -> str:
 
 
 class _Bin:
-    __slots__ = ("batch", "context", "count", "excess", "offset", "tokens")
+    __slots__ = ("batch", "context", "count", "excess", "offset", "tick", "tokens")
 
     def __init__(self) -> None:
         self.count = 0
@@ -94,12 +102,22 @@ class _Bin:
         self.context = 0.0
         self.tokens = 0.0
         self.batch = 0.0
+        self.tick = 0.0
+
+    def join(self, other: "_Bin") -> None:
+        """Takes over all lines of another bin."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+Place = tuple[int, int, int]
+"""Bucket of batch, bucket of context, epoch."""
 
 
 class Excess:
     """Sums up lines since the onset of a suspicion, bounded."""
 
-    __slots__ = ("_bins", "_high", "_least", "_lines", "_low", "_model", "_most", "_seconds")
+    __slots__ = ("_began", "_bins", "_epoch", "_high", "_least", "_lines", "_low", "_model", "_most", "_seconds")
 
     def __init__(self, model: StepTime) -> None:
         self._model = model
@@ -111,7 +129,9 @@ class Excess:
 
     def clear(self) -> None:
         """Forgets all lines."""
-        self._bins: dict[tuple[int, int], _Bin] = {}
+        self._bins: dict[Place, _Bin] = {}
+        self._began: float | None = None
+        self._epoch = EPOCH_SECONDS
         self._lines = 0
         self._seconds = 0.0
         self._low = self._least = float("inf")
@@ -119,12 +139,14 @@ class Excess:
 
     def add(self, line: Line) -> None:
         """Takes a line since the onset."""
-        where = bucket(line.batch, line.total_context)
+        where = self._place(line)
         one = self._bins.get(where)
         if one is None:
-            if len(self._bins) >= MOST_BINS:
-                return
-            one = self._bins[where] = _Bin()
+            while len(self._bins) >= MOST_BINS:
+                if not self._coarsen():
+                    return
+                where = self._place(line)
+            one = self._bins.setdefault(where, _Bin())
         expected = line.expected_seconds
         one.count += 1
         one.excess += line.step_seconds / expected - 1.0
@@ -132,10 +154,28 @@ class Excess:
         one.context += self._model.context_seconds(line.total_context) / expected
         one.tokens += line.total_context / expected
         one.batch += self._model.batch.at(line.batch) / expected
+        one.tick += line.tick
         self._lines += 1
         self._seconds += line.step_seconds - expected
         self._low, self._high = min(self._low, line.total_context), max(self._high, line.total_context)
         self._least, self._most = min(self._least, line.batch), max(self._most, line.batch)
+
+    def _place(self, line: Line) -> Place:
+        if self._began is None:
+            self._began = line.tick
+        return (*bucket(line.batch, line.total_context), int((line.tick - self._began) / self._epoch))
+
+    def _coarsen(self) -> bool:
+        """Joins bins of neighbouring epochs; False when there is only one epoch."""
+        if all(epoch == 0 for _, _, epoch in self._bins):
+            return False
+        bins, self._bins = self._bins, {}
+        self._epoch *= 2.0
+        for (batch, context, epoch), one in bins.items():
+            kept = self._bins.setdefault((batch, context, epoch // 2), one)
+            if kept is not one:
+                kept.join(one)
+        return True
 
     def shape(self, noise: Noise, fit_error: float) -> Shape | None:
         """The best explanation of the lines so far; None without any."""
@@ -155,10 +195,7 @@ class Excess:
             explained = self._explained(part, noise, error)
             if explained is not None and (form not in tried or explained.chi_square < tried[form].chi_square):
                 tried[form] = explained
-        ranked = sorted(tried, key=lambda form: tried[form].chi_square)
-        best: Form = ranked[0]
-        if len(ranked) > 1 and tried[ranked[1]].chi_square - tried[best].chi_square < CLEARLY:
-            best = "undetermined"
+        best = _named(tried)
         offset, factor = tried["offset"], tried["factor"]
         # An offset that is named comes from the fit; elsewhere it is the plain mean excess.
         seconds = offset.value if best == "offset" else self._seconds / self._lines
@@ -174,17 +211,38 @@ class Excess:
         )
 
     def _explained(self, part: Callable[[_Bin], float], noise: Noise, error: float) -> Explanation | None:
-        """Weighted least squares of the bins' excess on one regressor without a constant."""
+        """Weighted least squares of the bins' excess on one regressor without a constant, then on its growth."""
         thinning = (1.0 - noise.lag) / (1.0 + noise.lag)
-        squares = products = total = 0.0
-        for one in self._bins.values():
-            x, y = part(one), one.excess / one.count
+        # The curve's error at one place is the same in all its epochs: each of them may count for its share only.
+        epochs = Counter((batch, context) for batch, context, _ in self._bins)
+        squares = products = total = times = 0.0
+        points: list[tuple[float, float, float, float]] = []
+        for (batch, context, _), one in self._bins.items():
+            x, y, at = part(one), one.excess / one.count, one.tick / one.count
             spread = noise.spread * (1.0 + max(y, 0.0))
-            weight = 1.0 / (spread * spread / max(one.count * thinning, 1.0) + error * error)
+            curve = error * error * epochs[batch, context]
+            weight = 1.0 / (spread * spread / max(one.count * thinning, 1.0) + curve)
             squares += weight * x * x
             products += weight * x * y
             total += weight * y * y
+            times += weight * x * x * at
+            points.append((weight, x, y, at))
         if squares <= 1e-12 or not isfinite(squares):
             return None
-        value = products / squares
-        return Explanation(value, squares**-0.5, max(0.0, total - products * value))
+        value, middle = products / squares, times / squares
+        # Around the middle of the time, so that growth and size do not disturb each other.
+        across = sum(weight * x * (at - middle) * y for weight, x, y, at in points)
+        along = sum(weight * (x * (at - middle)) ** 2 for weight, x, y, at in points)
+        growth = across * across / along if along > 1e-9 else 0.0
+        return Explanation(value, squares**-0.5, max(0.0, total - products * value), growth)
+
+
+def _named(tried: dict[Form, Explanation]) -> Form:
+    """The explanation that is clearly the best; growing ones are compared once the best one needs to grow."""
+    best = min(tried, key=lambda form: tried[form].chi_square)
+    grows = tried[best].growth >= GROWING
+    left = {form: one.chi_square - (one.growth if grows else 0.0) for form, one in tried.items()}
+    ranked = sorted(left, key=lambda form: left[form])
+    if len(ranked) > 1 and left[ranked[1]] - left[ranked[0]] < CLEARLY:
+        return "undetermined"
+    return ranked[0]

@@ -87,6 +87,42 @@ def test_no_wrong_name_for_a_slowdown_of_each_kind(seed: int) -> None:
         assert watched(slow, (2000.0, 18000.0), seed=seed).form in (form, "undetermined")
 
 
+@pytest.mark.parametrize("form", ["offset", "factor", "context"])
+def test_what_still_grows_is_hardly_ever_taken_for_what_grew_with_it(form: str) -> None:
+    """A request's context grows while a ramp does: at first one looks like the other."""
+    ramps: dict[str, Slow] = {
+        "offset": lambda healthy, total, seconds: healthy + 0.02 * min(1.0, seconds / 300.0),
+        "factor": lambda healthy, total, seconds: healthy * (1.0 + 0.25 * min(1.0, seconds / 300.0)),
+        "context": lambda healthy, total, seconds: healthy + 0.8e-6 * total * min(1.0, seconds / 300.0),
+    }
+    named: list[str] = []
+    for seed in range(4):
+        played = Lines(contexts=(2000.0, 18000.0), seed=seed)
+        played.play(200)
+        played.change(ramps[form])
+        end = played.at + 600.0
+        while played.at < end:
+            played.play(10)
+            shape = played.detector.shape() if played.phases[-1] == "firing" else None
+            named += [] if shape is None else [shape.form]
+        assert named[-1] == form
+
+    wrong = [name for name in named if name not in (form, "undetermined")]
+    assert len(wrong) <= 0.05 * len(named)
+
+
+def test_bins_stay_bounded_over_time_and_lose_no_line() -> None:
+    excess = Excess(MODEL)
+    for number in range(4000):
+        total = 1000.0 * (1 + number % 12)
+        expected = MODEL.seconds(1.0, total)
+        excess.add(Line(float(number), float(number), 0.1, expected + 0.010, expected, 1.0, total))
+    shape = excess.shape(Noise(0.02, 0.3), 0.01)
+
+    assert shape is not None
+    assert (shape.form, shape.lines) == ("offset", 4000)
+
+
 def test_the_sentence_of_the_incident() -> None:
     played = Lines(contexts=(4000.0, 32000.0))
     played.play(100)
