@@ -58,7 +58,7 @@ def chosen(rest: Sequence[str] = ()) -> "FoundServer":
     else:
         name_one(servers, rest)
     need_source(server)
-    tell(server)
+    tell(server, keyed="--sglang-key-file" in rest or bool(os.environ.get("DDWATCH_SGLANG_KEY")))
     return server
 
 
@@ -73,13 +73,15 @@ def need_source(server: "FoundServer") -> None:
         )
 
 
-def tell(server: "FoundServer") -> None:
-    """Says on stderr what is watched, and what is missing."""
+def tell(server: "FoundServer", *, keyed: bool) -> None:
+    """Says on stderr what is watched, and what is missing; `keyed` where SGLang's key was given."""
+    from ddwatch.core.servers.found import KEY_NOTE
+
     places = [place for place in (server.log.source, server.url) if place is not None]
     lines = [f"ddwatch: found {server.name} (pid {server.pid}), reading {' and '.join(places)}"]
     if server.log.source is None:
         lines.append(f"ddwatch: without its log: {server.log.detail} → {server.log.fix}")
-    lines += [f"ddwatch: {note}" for note in server.notes]
+    lines += [f"ddwatch: {note}" for note in server.notes if not (keyed and note == KEY_NOTE)]
     say(lines)
 
 

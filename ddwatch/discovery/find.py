@@ -110,6 +110,7 @@ class Look:
             request_records=self._request_records(engine),
             version=version or (answer.version if answer is not None else None),
             arguments=answer.arguments if answer is not None else None,
+            closed=machine.inodes(pid) is None,
             notes=self._notes(engine),
         )
         return describe(engine, traces) if machine.exists(pid) else None
@@ -119,10 +120,6 @@ class Look:
         launch = engine.launch
         if launch is not None and launch.config is not None and not self._machine.settings(engine.pid, launch.config):
             notes.append("its --config file cannot be read from here: arguments in it are not known")
-        if self._machine.inodes(engine.pid) is None:
-            owner = self._machine.owner(engine.pid) or "another user"
-            who = "root" if owner == "root" else "that user and root"
-            notes.append(f"it runs as {owner}: only {who} may see its sockets and its output")
         if launch is not None and launch.request_records is not None and self._request_records(engine) is None:
             notes.append("it writes request records to a folder that cannot be reached from here")
         return tuple(notes)

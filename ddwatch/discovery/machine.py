@@ -102,8 +102,7 @@ class Machine:
         mounts = self._text(Path("self") / "mounts") or ""
         options = [words[3] for line in mounts.splitlines() if len(words := line.split()) > 3 and words[2] == "proc"]
         return any(
-            option.startswith("hidepid=")
-            and option not in ("hidepid=0", "hidepid=off", "hidepid=1", "hidepid=noaccess")
+            option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off")
             for line in options
             for option in line.split(",")
         )

@@ -120,9 +120,12 @@ def test_options_of_an_own_sidecar_find_a_server_too(tmp_path: Path) -> None:
     key.write_text("sk-1\n", encoding="utf-8")
     key.chmod(0o600)
     with (tmp_path / "a.log").open("ab") as file, standing_in("--api-key", "sk-1", stderr=file) as server:
-        done = ddwatch("--once", "--sglang-key-file", str(key), **isolated(tmp_path, server))
+        surroundings = isolated(tmp_path, server)
+        done = ddwatch("--once", "--sglang-key-file", str(key), **surroundings)
+        without = ddwatch("--once", **surroundings)
     assert done.returncode == 3, done.stderr
-    assert "it wants its key" in done.stderr
+    assert "it wants its key" not in done.stderr
+    assert "it wants its key: give --sglang-key-file FILE" in without.stderr
     assert "sk-1" not in done.stderr + done.stdout
 
 

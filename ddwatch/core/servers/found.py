@@ -10,6 +10,7 @@ from ddwatch.core.servers.grouping import Engine
 from ddwatch.core.servers.outlets import Log, LogTraces, log_of
 from ddwatch.core.servers.sockets import Port, url_of
 
+KEY_NOTE = "it wants its key: give --sglang-key-file FILE or set DDWATCH_SGLANG_KEY"
 SHORT = 40
 """Characters of a model's name in a list."""
 
@@ -29,6 +30,8 @@ class Traces(Struct, frozen=True, kw_only=True):
     version: str | None = None
     arguments: dict[str, Scalar] | None = None
     """What the server itself said of its arguments, allow-listed, where it was asked."""
+    closed: bool = False
+    """Whether this user may not look into its processes."""
     notes: tuple[str, ...] = ()
 
 
@@ -99,10 +102,15 @@ def describe(engine: Engine, traces: Traces) -> FoundServer:
     elif traces.port_problem is not None:
         notes.append(traces.port_problem)
     if launch is not None and launch.wants_key:
-        notes.append("it wants its key: give --sglang-key-file FILE or set DDWATCH_SGLANG_KEY")
+        notes.append(KEY_NOTE)
     level = arguments.get("log_level")
     if isinstance(level, str) and level.lower() in ("warning", "warn", "error", "critical"):
         notes.append(f"it writes no decode lines at --log-level {level.lower()}: restart it with --log-level info")
+    log = log_of(traces.log)
+    if traces.closed and (log.source is None or (url is not None and listening is None)):
+        owner = traces.log.owner or "another user"
+        who = "root" if owner == "root" else "that user and root"
+        notes.append(f"it runs as {owner}: only {who} may see its sockets and its output")
     passes = _passes(arguments, launch.forward_passes if launch is not None else None, traces.forward_passes)
     if passes is None and arguments.get("enable_forward_pass_metrics") is True:
         notes.append("its forward passes are on, and where they are published cannot be seen from here")
@@ -111,7 +119,7 @@ def describe(engine: Engine, traces: Traces) -> FoundServer:
         name=name_of(engine, arguments),
         url=url,
         listening=listening,
-        log=log_of(traces.log),
+        log=log,
         metrics=arguments.get("enable_metrics") is True if known else None,
         forward_passes=passes,
         request_records=traces.request_records,
