@@ -8,7 +8,7 @@ from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.figures import age
 from ddwatch.widgets.finding_rows import finding_rows, told
 from ddwatch.widgets.gpu_table import rows_needed, sign_of, table
-from ddwatch.widgets.gpu_words import GIB, SIGNS, gigahertz, gravity, is_odd, normal_words, odd_words
+from ddwatch.widgets.gpu_words import GIB, GRADES, SIGNS, gigahertz, gravity, is_odd, normal_words, odd_words
 from ddwatch.widgets.host_rows import host_rows
 from ddwatch.widgets.rows import Row, Span, clean, faded, heading, merged, spread, width_of, wrapped
 from ddwatch.widgets.view import View
@@ -94,6 +94,13 @@ def folded_rows(frame: Frame, view: View, width: int, room: int, title: str = ""
     odd = sorted((gpu for gpu in gpus if is_odd(gpu)), key=gravity)
     normal = [gpu for gpu in gpus if not is_odd(gpu)]
     counted = normal_words(gpus)
+    trouble = told(frame.snapshot) if not odd else []
+    if trouble:
+        # All cards are well, so it is the host's.
+        mark, look = GRADES[trouble[0][0].grade]
+        said: Row = ((f" {mark} ", look), (clean(trouble[0][0].sentence), "strong"))
+        first = spread(said, ((f"{counted} ", "label"),) if title else (), width)
+        return [first, *([summary_row((*name[:1],), gpus, width)] if room > 1 else [])]
     if not odd:
         rows = [summary_row((*name, *(((counted, "text"),) if title else ())), gpus, width)]
         if room > 1:

@@ -53,6 +53,15 @@ def test_three_rows_have_the_odd_card_and_the_others() -> None:
     assert quiet[2].startswith("   host   scheduler 100 %, a full core (TP0, busiest of 8)")
 
 
+def test_where_all_cards_are_well_the_host_s_trouble_comes_first() -> None:
+    assert panel(gpu_frames.busy_host(), 80, 1) == [
+        f"{' ! the tokenizer keeps one core full (99 %): tokens wait for it':<66}8 of 8 normal"
+    ]
+    rows = panel(gpu_frames.busy_host(), 80, 3)
+    assert rows[1] == " ! the tokenizer keeps one core full (99 %): tokens wait for it"
+    assert rows[2].startswith(" ✓ 96…98 %   2.40…2.43 GHz")
+
+
 def test_what_cards_do_not_report_is_left_out_of_a_row() -> None:
     assert panel(gpu_frames.unsupported(), 80, 1) == [
         " ✓ GPUs  2 of 2 normal   2.42…2.43 GHz   63…64 °C   88 of 96 GiB"
