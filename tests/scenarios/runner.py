@@ -116,7 +116,7 @@ class Shown(Strict, frozen=True):
     live_ranks: int | None = None
     notes: tuple[NoteName, ...] | None = None
     sentence: str | None = None
-    """The verdict's, by then."""
+    """Part of the verdict's, by then."""
     cause: str | None = None
     beside: tuple[str, ...] | None = None
     """What the notes say."""

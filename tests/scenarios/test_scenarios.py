@@ -49,6 +49,7 @@ def differences(story: Story, played: Played) -> list[str]:
         for name, seen in played.shown[shown.at].items():
             given = getattr(shown, name)
             close = isinstance(given, float) and isinstance(seen, float) and isclose(given, seen, rel_tol=0.02)
+            close = close or (isinstance(given, str) and isinstance(seen, str) and given in seen)
             if given is not None and given != seen and not close:
                 wrong.append(f"at {shown.at:g} s {name} is {seen!r}, not {given!r}")
     if story.alerts is not None and story.alerts != played.alerts:
