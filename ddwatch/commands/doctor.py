@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddwatch.commands.discovering import DEFAULT_URL, look, sidecar_url
-from ddwatch.commands.doctor_servers import file_of, looked_into, server_sights, sidecar_command
+from ddwatch.commands.doctor_servers import looked_into, server_sights, sidecar_command
+from ddwatch.commands.log_named import place_named
 from ddwatch.commands.sglang_address import Narrator, add_key_argument, key_of, url_of
 from ddwatch.core.exits import CommandFailed, Exit
 
@@ -30,7 +31,11 @@ PRIMARY = ("log", "step times", "sidecar")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("url", nargs="?", metavar="URL", help="SGLang's own address (that of a server that runs here)")
-    parser.add_argument("--log", metavar="PATH", help="the log that should be read (that of the server that runs here)")
+    parser.add_argument(
+        "--log",
+        metavar="PATH|…",
+        help="the log that should be read, named as for `ddwatch --log` (that of the server that runs here)",
+    )
     parser.add_argument("--sidecar", metavar="URL", help=f"a sidecar to look at ({DEFAULT_URL})")
     parser.add_argument("--token-file", metavar="FILE", help="the sidecar's token (else DDWATCH_TOKEN)")
     parser.add_argument("--bundle", metavar="FILE", help="write a scrubbed zip for a bug report")
@@ -41,10 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Looks and prints; 0 when something can be judged, 1 when only parts can, 3 when nothing can."""
     from ddwatch.probes import failures
+    from ddwatch.probes.log_glance import log_glance
     from ddwatch.probes.port_sights import port_sights
     from ddwatch.probes.server import Server
     from ddwatch.probes.surroundings import Host
 
+    place = None if arguments.log is None else place_named("doctor", arguments.log)
     given = None if arguments.url is None else url_of("doctor", arguments.url)
     sidecar = url_of("doctor", arguments.sidecar or sidecar_url())
     key = key_of("doctor", arguments.sglang_key_file)
@@ -60,9 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
         sights, facts, _ = port_sights(server)
     finally:
         server.close()
-    log = arguments.log if arguments.log is not None else file_of(examined)
-    if log is not None:
-        sight, records = host.log(Path(log))
+    if place is None and examined is not None and examined.log.source is not None:
+        place = place_named("doctor", examined.log.source)
+    if place is not None:
+        sight, records = log_glance(place, host)
         sights.append(sight)
     sights += server_sights(running, examined)
     seen, snapshot = sidecar_sights(sidecar, arguments.token_file, examined)

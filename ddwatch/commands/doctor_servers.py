@@ -15,12 +15,6 @@ def looked_into(running: "Found", url: str | None) -> "FoundServer | None":
     return next((server for server in running.servers if server.listening), next(iter(running.servers), None))
 
 
-def file_of(server: "FoundServer | None") -> str | None:
-    """The log of a server, where it is a file."""
-    source = None if server is None else server.log.source
-    return source if source is not None and source.startswith("/") else None
-
-
 def server_sights(running: "Found", examined: "FoundServer | None") -> "list[Sight]":
     """A line per server, or one that says that there is none."""
     from ddwatch.probes.surroundings import Sight

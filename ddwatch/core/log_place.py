@@ -10,6 +10,7 @@ Kind = Literal["file", "stdin", "journal", "docker", "command"]
 
 UNIT = re.compile(r"[A-Za-z0-9_@:.*?\[\]\\][A-Za-z0-9_@:.*?\[\]\\-]{0,254}\Z")
 CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}\Z")
+SUFFIXES = (".service", ".scope", ".slice", ".socket", ".timer", ".path", ".target", ".mount", ".device", ".swap")
 USER = "user/"
 """Before the name of a unit that a user's own service manager runs."""
 LONGEST_LABEL = 60
@@ -39,6 +40,17 @@ class LogPlace(Struct, frozen=True):
         target = self.words[0].rpartition("/")[2] if self.kind == "command" else self.target
         plain = "".join(mark if mark.isprintable() else "?" for mark in target)
         return f"{self.kind}:{USER if self.user else ''}{plain}"[:LONGEST_LABEL]
+
+
+def unit_matches(unit: str, *, user: bool) -> tuple[str, ...]:
+    """The words that make journalctl print one unit only.
+
+    A unit of a user's own service manager is looked up by what journald says of it, whoever the user is.
+    """
+    if not user:
+        return (f"--unit={unit}",)
+    name = unit if unit.endswith(SUFFIXES) else f"{unit}.service"
+    return (f"_SYSTEMD_USER_UNIT={name}", "+", f"OBJECT_SYSTEMD_USER_UNIT={name}")
 
 
 def read_place(text: str) -> LogPlace:

@@ -88,7 +88,7 @@ class Host:
                 state="seen",
                 source=source,
                 detail="readable",
-                command="journalctl -fu UNIT | ddwatch --log -",
+                command="ddwatch --log journal:UNIT",
             )
         return Sight(
             name=name,
@@ -101,17 +101,20 @@ class Host:
     def containers(self) -> Sight:
         """Whether the logs of containers can be followed."""
         name, source = "containers", "docker logs"
-        if self._which("docker") is None:
-            return Sight(name=name, state="absent", source=source, detail="no docker on this host")
+        if not self.has("docker"):
+            if self.has("podman"):
+                detail, command = "podman is here", "ddwatch --log docker:NAME"
+                return Sight(name=name, state="seen", source="podman logs", detail=detail, command=command)
+            return Sight(name=name, state="absent", source=source, detail="no docker and no podman on this host")
         if os.access(self._docker_socket, os.R_OK | os.W_OK):
-            command = "docker logs -f NAME 2>&1 | ddwatch --log -"
+            command = "ddwatch --log docker:NAME"
             return Sight(name=name, state="seen", source=source, detail="docker answers this user", command=command)
         return Sight(
             name=name,
             state="unseen",
             source=source,
             detail="docker's socket is not open to this user",
-            command="sudo docker logs -f NAME 2>&1 | ddwatch --log -",
+            command=f"sudo usermod -aG docker {self.user()}",
         )
 
     def gpus(self) -> Sight:
@@ -144,6 +147,10 @@ class Host:
             )
         return Sight(name=name, state="seen", source=source, detail="readable")
 
+    def has(self, program: str) -> bool:
+        """Whether there is a program of this name."""
+        return self._which(program) is not None
+
     def log(self, path: Path) -> tuple[Sight, list[Record]]:
         """Whether a log can be read and holds decode lines; the records of its end."""
         name, source = "log", str(path)
@@ -160,26 +167,28 @@ class Host:
         except OSError as error:
             reason = (error.strerror or "unreadable").lower()
             return Sight(name=name, state="unseen", source=source, detail=reason, command="ddwatch --log PATH"), []
-        reader = LogReader(timezone.utc, 0.0, os.urandom(32))
-        records = [record for number, line in enumerate(lines, 1) for record in reader.read(line, None, number)]
-        records += reader.close()
-        decodes = sum(isinstance(record, DecodeBatch) for record in records)
-        if decodes:
-            return Sight(
-                name=name, state="seen", source=source, detail=f"{decodes} decode lines in its last MiB"
-            ), records
-        if any(isinstance(record, (PrefillBatch, ServerStart)) for record in records) or len(lines) < DECODE_SHARE:
-            detail = (
-                "it is SGLang's, and its end holds no decode line yet" if records else "no line of it is SGLang's yet"
-            )
-            return Sight(name=name, state="partly", source=source, detail=detail), records
-        return (
-            Sight(
-                name=name,
-                state="unseen",
-                source=source,
-                detail="no line of it is SGLang's: decode lines are of level info, and the scheduler's",
-                command="--log-level info",
-            ),
-            records,
-        )
+        return judged(source, lines)
+
+
+def judged(source: str, lines: Sequence[bytes], reach: str = "in its last MiB") -> tuple[Sight, list[Record]]:
+    """What the last lines of a log say of it, and their records."""
+    name = "log"
+    reader = LogReader(timezone.utc, 0.0, os.urandom(32))
+    records = [record for number, line in enumerate(lines, 1) for record in reader.read(line, None, number)]
+    records += reader.close()
+    decodes = sum(isinstance(record, DecodeBatch) for record in records)
+    if decodes:
+        return Sight(name=name, state="seen", source=source, detail=f"{decodes} decode lines {reach}"), records
+    if any(isinstance(record, (PrefillBatch, ServerStart)) for record in records) or len(lines) < DECODE_SHARE:
+        detail = "it is SGLang's, and its end holds no decode line yet" if records else "no line of it is SGLang's yet"
+        return Sight(name=name, state="partly", source=source, detail=detail), records
+    return (
+        Sight(
+            name=name,
+            state="unseen",
+            source=source,
+            detail="no line of it is SGLang's: decode lines are of level info, and the scheduler's",
+            command="--log-level info",
+        ),
+        records,
+    )

@@ -1,5 +1,6 @@
 """Makes one source of each log that was named: a file, standard input, a journal, a container or a command."""
 
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -71,4 +72,8 @@ def _source(place: LogPlace, name: str, settings: Settings) -> Source:
         from ddwatch_sidecar.sources.command import Command
 
         dialect = Command(place.words, name=name)
-    return ChildLines(dialect, name=name)
+    # A command is handed none of ddwatch's secrets; the refusals of journalctl and docker are read in their own words.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("DDWATCH_")}
+    if place.kind != "command":
+        environment["LC_ALL"] = "C.UTF-8"
+    return ChildLines(dialect, name=name, environment=environment)

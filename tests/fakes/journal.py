@@ -1,5 +1,6 @@
 """A real journal on disk, written entry by entry through systemd-journal-remote, for the real journalctl to read."""
 
+import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -34,6 +35,7 @@ class Journal:
     def __init__(self, folder: Path, writer: Path) -> None:
         self.folder = folder
         self._writer = writer
+        self._reader = shutil.which("journalctl") or "journalctl"
         self._number = 0
         self._entries = 0
         """In the newest file."""
@@ -66,7 +68,7 @@ class Journal:
 
     def _readable(self) -> int:
         path = self.folder / f"{self._number}.journal"
-        command = ["journalctl", f"--file={path}", "--output=json"]
+        command = [self._reader, f"--file={path}", "--output=json"]
         return subprocess.run(command, capture_output=True, timeout=30, check=False).stdout.count(b"\n")
 
     def rotate(self) -> None:

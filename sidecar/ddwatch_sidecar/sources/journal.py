@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from ddwatch.core.log_place import unit_matches
 from ddwatch.core.records import Gap, GapReason
 from ddwatch_sidecar.sources.child import ending
 from ddwatch_sidecar.sources.child_lines import Moment, Trouble
@@ -25,7 +26,6 @@ PATIENCE_SECONDS = 5.0
 SUPPRESSED = "a596d6fe7bfa4994828e72309e95d61e"
 """journald's own id of "Suppressed N messages"."""
 FIELDS = "MESSAGE,MESSAGE_ID,N_DROPPED,_LINE_BREAK,_STREAM_ID,_SYSTEMD_INVOCATION_ID,INVOCATION_ID"
-SUFFIXES = (".service", ".scope", ".slice", ".socket", ".timer", ".path", ".target", ".mount", ".device", ".swap")
 REMEDY = "add the user that runs ddwatch to the group systemd-journal or adm"
 
 
@@ -66,17 +66,6 @@ class Entry(msgspec.Struct):
 
 
 DECODER = msgspec.json.Decoder(Entry)
-
-
-def unit_matches(unit: str, *, user: bool) -> tuple[str, ...]:
-    """The words that make journalctl print this unit only.
-
-    A unit of a user's own service manager is looked up by what journald says of it, whoever the user is.
-    """
-    if not user:
-        return (f"--unit={unit}",)
-    name = unit if unit.endswith(SUFFIXES) else f"{unit}.service"
-    return (f"_SYSTEMD_USER_UNIT={name}", "+", f"OBJECT_SYSTEMD_USER_UNIT={name}")
 
 
 class Journal:
