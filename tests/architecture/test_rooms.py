@@ -129,6 +129,10 @@ def test_every_feed_has_its_test() -> None:
     assert unproved("ddwatch.feeds", room("ddwatch/feeds"), files_of("tests/")) == []
 
 
+def test_every_module_of_discovery_has_its_test() -> None:
+    assert unproved("ddwatch.discovery", room("ddwatch/discovery"), files_of("tests/discovery/")) == []
+
+
 def test_every_source_and_export_has_its_test() -> None:
     for name in ("sources", "exports"):
         modules = room(f"sidecar/ddwatch_sidecar/{name}")

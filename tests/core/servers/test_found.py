@@ -1,8 +1,13 @@
 """A server as discovery hands it out, and what a reader is told of it."""
 
+import shlex
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ddwatch.core.servers.command_line import Launch
 from ddwatch.core.servers.found import FoundServer, Traces, command_for, describe, list_lines, none_found, words_for
-from ddwatch.core.servers.grouping import Engine
+from ddwatch.core.servers.grouping import Engine, Process, grouped
 from ddwatch.core.servers.outlets import LogTraces, Outlet
 from ddwatch.core.servers.sockets import Port
 
@@ -95,3 +100,21 @@ def test_nothing_found_says_what_was_looked_for() -> None:
     assert "hidepid" not in text
     assert "hidepid" in none_found(3, (), hidden=True)
     assert "pid 5, 6 is left over" in none_found(3, (5, 6), hidden=False)
+
+
+@given(
+    st.lists(
+        st.text(max_size=10) | st.sampled_from(["--port", "--api-key", "--served-model-name", "serve"]), max_size=8
+    ),
+    st.none()
+    | st.builds(Port, host=st.text(max_size=8), port=st.integers(1, 65535), listening=st.none() | st.booleans()),
+    st.none() | st.text(max_size=20),
+)
+def test_whatever_runs_can_be_shown_and_typed(words: list[str], port: Port | None, place: str | None) -> None:
+    process = Process(pid=5, words=("sglang", "serve", "m", *words, "--admin-api-key", "sk-very-secret"))
+    log = LogTraces(stderr=Outlet(kind="file", path="/x"), place=place)
+    for engine in grouped([process]).engines:
+        server = describe(engine, Traces(log=log, port=port))
+        command = command_for(server, ALL)
+        assert command is None or shlex.split(command)[1:] == words_for(server, ALL)
+        assert "sk-very-secret" not in f"{list_lines([server])}{server}"
