@@ -1,4 +1,4 @@
-"""`ddwatch demo`: a simulated service, a real sidecar and the real screen, on any machine and without a GPU."""
+"""`ddwatch demo`: a simulated service, a real sidecar and the real screen, on any machine; its GPUs are simulated too."""
 
 import argparse
 import json
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 SCHEMA = "ddwatch.demo/1"
 LOG = "sglang.log"
+CARDS = "cards"
+"""File with the state of the simulated GPUs."""
+OFF = ("0", "false", "no", "off")
+GPU_SECONDS = "0.5"
+"""Time between two readings of the simulated GPUs, which nothing slows down."""
 START_SECONDS = 60.0
 """How long a child may take to say that it is there."""
 END_SECONDS = 3.0
@@ -161,10 +166,11 @@ def service_for(arguments: argparse.Namespace, folder: Path) -> Iterator[Service
         *("--speed", str(arguments.speed)),
         *("--interval", str(arguments.interval)),
         *("--port", "0"),
+        *("--cards", str(folder / CARDS)),
         *("--until-pid", str(os.getpid())),
         *("--hold", "--remove"),
     ]
-    # Nameless, so that the folder holds the log only.
+    # Nameless, so that the folder holds only what the service removes.
     with tempfile.TemporaryFile() as complaints:
         try:
             process = subprocess.Popen(
@@ -179,6 +185,24 @@ def service_for(arguments: argparse.Namespace, folder: Path) -> Iterator[Service
             service.end()
 
 
+def gpu_words(folder: Path) -> list[str]:
+    """What the sidecar is told of GPUs: the simulated ones, or in one sentence why there are none.
+
+    `folder` holds their library where the user's cache cannot. Who wants no GPUs at all (DDWATCH_NVML) gets none.
+    """
+    if os.environ.get("DDWATCH_NVML", "").lower() in OFF:
+        return []
+    from platformdirs import user_cache_path
+
+    from ddwatch.demo.gpus.library import NoLibrary, library
+
+    try:
+        found = library([user_cache_path("ddwatch") / "demo", folder / "library"])
+    except NoLibrary as missing:
+        return ["--nvml-absent", str(missing)]
+    return ["--nvml-library", str(found), "--gpu-seconds", GPU_SECONDS]
+
+
 @contextmanager
 def stage(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
     """The simulated service, live, and a real sidecar that watches it."""
@@ -186,8 +210,9 @@ def stage(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
 
     with private_folder() as folder, service_for(arguments, folder) as service:
         service.wait_until_live()
-        words = ("--simulated", "--time-scale", str(arguments.speed), "--sglang-url", service.url)
-        with sidecar_for(str(folder / LOG), more=words) as child:
+        words = ["--simulated", "--time-scale", str(arguments.speed), "--sglang-url", service.url]
+        cards = {"DDWATCH_NVML_SCENARIO": str(folder / CARDS)}
+        with sidecar_for(str(folder / LOG), more=[*words, *gpu_words(folder)], variables=cards) as child:
             service.go()
             yield child
 

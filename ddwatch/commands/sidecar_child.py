@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -78,11 +78,14 @@ class SidecarChild:
 
 @contextmanager
 def sidecar_for(
-    log: str | None, stdin: int | IO[bytes] = subprocess.DEVNULL, more: Sequence[str] = ()
+    log: str | None,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
+    more: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[SidecarChild]:
     """A sidecar that follows `log` (`-`: what `stdin` delivers; None: no log); gone at the end however one leaves.
 
-    `more` are further words of its command line.
+    `more` are further words of its command line, `variables` further ones of its environment.
 
     It watches this process too (--until-pid), so that it goes even when this one is killed.
     """
@@ -96,7 +99,7 @@ def sidecar_for(
         words += ["--until-pid", str(os.getpid()), "--config", str(settings), *more]
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith("DDWATCH_") or key in HANDED_ON
-        }
+        } | dict(variables or {})
         with complaints.open("wb") as errors:
             try:
                 process = subprocess.Popen(

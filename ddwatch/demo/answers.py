@@ -1,7 +1,7 @@
 """The documents that the simulated port answers with, in the shapes of a captured SGLang 0.5.23."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -76,24 +76,54 @@ def models(arguments: Mapping[str, object], now: float) -> dict[str, Any]:
     return {"object": "list", "data": [{**card, "max_model_len": arguments.get("context_length")}]}
 
 
+Value = float | int | None
+GAUGES: tuple[tuple[str, Callable[[RankLoad], Value]], ...] = (
+    ("num_running_reqs", lambda rank: rank.running),
+    ("num_queue_reqs", lambda rank: rank.queued),
+    ("num_used_tokens", lambda rank: rank.used_tokens),
+    ("token_usage", lambda rank: round(rank.used_tokens / rank.pool_tokens, 4)),
+    ("max_total_num_tokens", lambda rank: rank.pool_tokens),
+    ("gen_throughput", lambda rank: round(rank.throughput, 2)),
+    ("spec_accept_length", lambda rank: rank.accept_length or 0.0),
+    ("decode_sum_seq_lens", lambda rank: rank.decode_context),
+)
+COUNTERS: tuple[tuple[str, str | None, Callable[[RankLoad], Value]], ...] = (
+    ("realtime_tokens_total", "decode", lambda rank: rank.decoded_tokens),
+    ("realtime_tokens_total", "prefill_compute", lambda rank: rank.computed_tokens),
+    ("realtime_tokens_total", "prefill_cache", lambda rank: rank.cached_tokens),
+    ("cuda_graph_passes_total", "decode_cuda_graph", lambda rank: rank.graph_passes),
+    ("cuda_graph_passes_total", "decode_none", lambda rank: rank.plain_passes),
+    ("num_retracted_requests_total", None, lambda rank: rank.retracted),
+)
+"""By family and, where it has one, its label `mode`; a counter is not on the page before its first count."""
+
+
 def metrics(ranks: Sequence[RankLoad], arguments: Mapping[str, object]) -> str:
-    """GET /metrics: the gauges that say what runs."""
+    """GET /metrics: what of SGLang's page says what runs."""
     name = arguments.get("served_model_name") or MODEL_NAME
-    rows: tuple[tuple[str, Any], ...] = (
-        ("num_running_reqs", lambda rank: rank.running),
-        ("num_queue_reqs", lambda rank: rank.queued),
-        ("num_used_tokens", lambda rank: rank.used_tokens),
-        ("token_usage", lambda rank: round(rank.used_tokens / rank.pool_tokens, 4)),
-        ("max_total_num_tokens", lambda rank: rank.pool_tokens),
-        ("gen_throughput", lambda rank: round(rank.throughput, 2)),
-        ("spec_accept_length", lambda rank: rank.accept_length),
-    )
-    lines = []
-    for metric, value in rows:
-        lines += [f"# HELP sglang:{metric} Simulated.", f"# TYPE sglang:{metric} gauge"]
+    lines: list[str] = []
+    headed: set[str] = set()
+
+    def head(metric: str, kind: str) -> None:
+        if metric not in headed:
+            headed.add(metric)
+            lines.extend((f"# HELP sglang:{metric} Simulated.", f"# TYPE sglang:{metric} {kind}"))
+
+    def put(metric: str, rank: RankLoad, mode: str | None, value: float) -> None:
+        dp = f'dp_rank="{rank.number}",' if len(ranks) > 1 else ""
+        way = f'mode="{mode}",' if mode is not None else ""
+        labels = f'{dp}engine_type="unified",{way}model_name="{name}",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
+        lines.append(f"sglang:{metric}{{{labels}}} {float(value)}")
+
+    for metric, value in GAUGES:
+        head(metric, "gauge")
         for rank in ranks:
-            if (told := value(rank)) is not None:
-                lines.append(f'sglang:{metric}{{dp_rank="{rank.number}",model_name="{name}"}} {float(told)}')
+            put(metric, rank, None, value(rank) or 0.0)
+    for metric, mode, value in COUNTERS:
+        for rank in ranks:
+            if count := value(rank):
+                head(metric, "counter")
+                put(metric, rank, mode, count)
     return "\n".join(lines) + "\n"
 
 

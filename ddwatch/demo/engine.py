@@ -16,7 +16,19 @@ from msgspec import Struct
 from ddwatch.demo.log_writer import LogWriter, usual_arguments
 from ddwatch.demo.physics import BLOCK_SIZE, Noise, prefill_seconds, step_seconds
 from ddwatch.demo.rank import Rank, RankLoad
-from ddwatch.demo.requests import Act, Boot, Conversation, Request, Shutdown, Silence, Users, asked, greeting, turned
+from ddwatch.demo.requests import (
+    Act,
+    Boot,
+    Conversation,
+    Crash,
+    Request,
+    Shutdown,
+    Silence,
+    Users,
+    asked,
+    greeting,
+    turned,
+)
 
 SCRAPE_SECONDS = 15.0
 """Somebody reads /metrics this often; the access lines are the usual noise of a log."""
@@ -64,6 +76,7 @@ class Simulation:
         interval: int = 1,
         pool_tokens: int = 262144,
         bonus_twice: bool = False,
+        stretch: Callable[[float], float] = lambda at: 1.0,
         truth: Callable[[int, float], float] = step_seconds,
         observe: Callable[[Step], None] | None = None,
         outside: Outside | None = None,
@@ -72,6 +85,7 @@ class Simulation:
         self._interval = interval
         self._pool_tokens = pool_tokens
         self._bonus_twice = bonus_twice
+        self._stretch = stretch
         self._truth = truth
         self._observe = observe
         self._outside = outside
@@ -88,6 +102,8 @@ class Simulation:
         self._turn = 0
         self.serving = False
         """Whether its port answers: between the end of loading and the shutdown."""
+        self.loading = False
+        """Whether the model is on its way into memory."""
         self.arguments: Mapping[str, object] = {}
         """Server arguments of the present process."""
 
@@ -100,9 +116,11 @@ class Simulation:
         """What each rank tells of itself now."""
         return tuple(rank.load() for rank in self._ranks)
 
-    def play(self, acts: Iterable[Act]) -> Iterator[tuple[float, str]]:
-        """The log of these acts; endless when `acts` is."""
+    def play(self, acts: Iterable[Act], until: float = float("inf")) -> Iterator[tuple[float, str]]:
+        """The log of these acts; endless when `acts` is, but for the act in which a time is passed."""
         for act in acts:
+            if self._at > until:
+                return
             match act:
                 case Boot():
                     yield from self._boot(act)
@@ -113,12 +131,14 @@ class Simulation:
                 case Silence():
                     yield from self._until(self._at + act.seconds)
                 case Shutdown():
-                    self.serving = False
-                    self._drop()
-                    if self._outside is not None:
-                        self._outside.reach(self)
+                    self._leave()
                     self._out += self._writer.shutdown(self._at)
                     self._at += 2.0
+                    yield from self._flush()
+                case Crash():
+                    self._at += act.seconds
+                    self._leave()
+                    self._out += self._writer.crash(self._at, act.rank, act.reason)
                     yield from self._flush()
 
     def _flush(self) -> Iterator[tuple[float, str]]:
@@ -126,17 +146,23 @@ class Simulation:
         lines.sort(key=itemgetter(0))
         yield from lines
 
-    def _drop(self) -> None:
-        """Forgets every request: the process is gone."""
+    def _leave(self) -> None:
+        """The process goes, and every request with it."""
+        self.serving = False
         self._arrivals.clear()
         self._done = lambda request: None
         for rank in self._ranks:
             rank.waiting.clear()
             rank.running.clear()
+        if self._outside is not None:
+            self._outside.reach(self)
 
     def _boot(self, act: Boot) -> Iterator[tuple[float, str]]:
         changes = {"decode_log_interval": self._interval, **act.arguments}
         self.arguments = {**usual_arguments(), "dp_size": len(self._ranks), **changes}
+        self.loading = True
+        if self._outside is not None:
+            self._outside.reach(self)
         self._out += self._writer.boot(self._at, act.seconds, self._pool_tokens, changes)
         # These come while it loads, not when it is ready.
         yield from self._flush()
@@ -145,7 +171,7 @@ class Simulation:
         self._ranks = [Rank(rank.number, rank.pool_tokens, born) for rank in self._ranks]
         self._at += act.seconds
         self._next_scrape = self._at + SCRAPE_SECONDS
-        self.serving = True
+        self.serving, self.loading = True, False
         self._out.append((self._at, self._writer.access(self._at, "127.0.0.1:44408", "GET /model_info")))
         for number in range(len(self._ranks)):
             self._arrive(self._at, greeting(self._traffic), number)
@@ -220,7 +246,8 @@ class Simulation:
     def _scrapes(self, until: float) -> None:
         while self._next_scrape <= until:
             moment = self._next_scrape
-            self._out.append((moment, self._writer.access(moment, "10.0.0.9:51234", "GET /metrics")))
+            if self.serving:
+                self._out.append((moment, self._writer.access(moment, "10.0.0.9:51234", "GET /metrics")))
             self._next_scrape += SCRAPE_SECONDS
 
     def _prefill(self, ranks: list[Rank]) -> None:
@@ -231,7 +258,7 @@ class Simulation:
             for _, _, chunks in passes
         )
         begun = self._at
-        self._at += slowest * self._noise.factor()
+        self._at += slowest * self._stretch(begun) * self._noise.factor()
         for rank, running, chunks in passes:
             new = sum(chunk.new for chunk in chunks)
             rank.computed_tokens += new
@@ -305,8 +332,8 @@ class Simulation:
             self._retract(rank)
         batch = max(len(rank.running) for rank in ranks)
         contexts = [rank.used_tokens for rank in ranks]
-        seconds = self._truth(batch, max(contexts)) * self._noise.factor()
         begun = self._at
+        seconds = self._truth(batch, max(contexts)) * self._stretch(begun) * self._noise.factor()
         self._at += seconds
         for rank, context in zip(ranks, contexts, strict=True):
             accepted = [request.text.draw(self._accepts) for request in rank.running]

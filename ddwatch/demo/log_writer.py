@@ -217,6 +217,18 @@ class LogWriter:
         """The server takes requests."""
         return self.plain(at, "The server is fired up and ready to roll!")
 
+    def crash(self, at: float, tp: int, reason: str) -> list[tuple[float, str]]:
+        """What the engine prints when one of its ranks dies of an exception: a traceback, then its parent's line."""
+        event_loop = "/sgl-workspace/sglang/python/sglang/srt/managers/scheduler.py"
+        traceback = (
+            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            f'  File "{event_loop}", line 4312, in run_scheduler_process\n'
+            "    scheduler.event_loop_overlap()\n"
+            f"{reason}\n"
+        )
+        words = "Received sigquit from a child process. It usually means the child failed."
+        return [(at, self.worker(at, tp, traceback)), (at + 0.05, self.plain(at + 0.05, words))]
+
     def shutdown(self, at: float) -> list[tuple[float, str]]:
         """What the server prints when it is asked to leave."""
         return [

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import NamedTuple
 
+from ddwatch.demo.physics import GRAPH_SIZES
 from ddwatch.demo.requests import Request
 
 CHUNK_TOKENS = 8192
@@ -44,6 +45,14 @@ class RankLoad(NamedTuple):
     """Prompt tokens prefilled since the start."""
     cached_tokens: int
     prefill_seconds: float
+    decoded_tokens: int = 0
+    """Tokens generated since the start."""
+    graph_passes: int = 0
+    plain_passes: int = 0
+    """Decode passes with and without a captured graph."""
+    decode_context: int = 0
+    """Context summed over the requests of the newest decode step; it stands still at rest, as SGLang's does."""
+    retracted: int = 0
 
 
 class Rank:
@@ -66,7 +75,11 @@ class Rank:
         self.computed_tokens = 0
         self.cached_tokens = 0
         self.prefill_seconds = 0.0
+        self.retracted = 0
+        """Requests sent back to the queue since the start."""
         self._lifetime = [0, 0]
+        self._passes = [0, 0]
+        self._context = 0
         self._sums: Sums = (0.0,) * 6
         self._published: Sums = (0.0,) * 6
         self._stepped_until: float | None = None
@@ -123,6 +136,8 @@ class Rank:
         self.steps += 1
         self._lifetime[0] += tokens
         self._lifetime[1] += batch
+        self._passes[batch > GRAPH_SIZES[-1]] += 1
+        self._context = sum(request.context for request in self.running)
         if self._stepped_until == start and end - start < LONGEST_STEP:
             micros = (end - start) * 1e6
             each = (1.0, batch, micros, batch * batch, batch * micros, tokens)
@@ -147,4 +162,9 @@ class Rank:
             computed_tokens=self.computed_tokens,
             cached_tokens=self.cached_tokens,
             prefill_seconds=self.prefill_seconds,
+            decoded_tokens=tokens,
+            graph_passes=self._passes[0],
+            plain_passes=self._passes[1],
+            decode_context=self._context,
+            retracted=self.retracted,
         )

@@ -103,7 +103,18 @@ class Shutdown(Struct, frozen=True):
     """The operator stops the server; requests that still run are dropped."""
 
 
-Act = Users | Conversation | Silence | Boot | Shutdown
+class Crash(Struct, frozen=True, kw_only=True):
+    """The engine hangs for a while, then dies of an exception; requests that still run are dropped."""
+
+    rank: int
+    """The tensor-parallel rank that finds it out."""
+    reason: str
+    """The last line of its traceback."""
+    seconds: float = 2.0
+    """How long it hangs before."""
+
+
+Act = Users | Conversation | Silence | Boot | Shutdown | Crash
 """What a scenario is made of."""
 
 

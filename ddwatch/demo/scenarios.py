@@ -6,10 +6,12 @@ from itertools import chain, cycle
 
 from msgspec import Struct
 
+from ddwatch.core.snapshot import VerdictName
 from ddwatch.demo.engine import Outside, Simulation, Step
+from ddwatch.demo.gpus.cards import HW_SLOWDOWN, HW_THERMAL, POWER_CAP, Ailment, stretch
 from ddwatch.demo.log_writer import LogWriter
 from ddwatch.demo.physics import CODE, PREDICTABLE, REASONING
-from ddwatch.demo.requests import Act, Boot, Conversation, Shutdown, Silence, Turn, Users
+from ddwatch.demo.requests import Act, Boot, Conversation, Crash, Shutdown, Silence, Turn, Users
 
 LOAD_SECONDS = 594.0
 """The founding server took ten minutes to load 548 GB."""
@@ -33,8 +35,17 @@ class Scenario(Struct, frozen=True, kw_only=True):
     pool_tokens: int = 262144
     bonus_twice: bool = False
     """Whether the log counts the bonus token twice; the decode moments never do."""
+    ailments: tuple[Ailment, ...] = ()
+    """What befalls the GPUs; a slower card makes the steps longer."""
+    pages: VerdictName | None = None
+    """The verdict that pages someone in it; None where nothing is wrong."""
 
 
+GPU_LEAD = LOAD_SECONDS + 300
+AILS = GPU_LEAD + 12
+"""When a GPU begins to ail: an audience has seen it well for a moment."""
+STEADY_USERS = Users(seconds=600, count=2, texts=(CODE,), prompt=(300, 500), completion=(700, 1100), think=(0.3, 1.0))
+"""A load that stays the same, so that only the cards make a difference."""
 REMEMBERED = Users(seconds=170, prompt=(1900, 2100), completion=(350, 650), think=(0.4, 1.2), texts=(PREDICTABLE,))
 """Predictable text at about 2.3k tokens of context: the 138 tokens/s that a human remembers."""
 
@@ -150,6 +161,68 @@ SCENARIOS: tuple[Scenario, ...] = (
         lead=LOAD_SECONDS + 120,
         bonus_twice=True,
     ),
+    Scenario(
+        name="throttle",
+        story="GPU 5 gets too hot: its hardware slows it down to 1.62 GHz, and every step waits for it",
+        opening=(Boot(seconds=LOAD_SECONDS),),
+        rest=(STEADY_USERS,),
+        lead=GPU_LEAD,
+        pages="slow-step",
+        ailments=(
+            Ailment(card=5, after=GPU_LEAD - 10, celsius=93),
+            Ailment(card=5, after=AILS, celsius=93, clock=1620, reasons=HW_SLOWDOWN | HW_THERMAL),
+        ),
+    ),
+    Scenario(
+        name="pcie",
+        story="the PCIe link of GPU 3 falls back to Gen2 under load: the cards wait for each other longer",
+        opening=(Boot(seconds=LOAD_SECONDS),),
+        rest=(STEADY_USERS,),
+        lead=GPU_LEAD,
+        pages="slow-step",
+        ailments=(Ailment(card=3, after=AILS, generation=2),),
+    ),
+    Scenario(
+        name="straggler",
+        story="GPU 2 runs at 1.86 GHz and its driver tells no reason: one slow card of eight holds up the others",
+        opening=(Boot(seconds=LOAD_SECONDS),),
+        rest=(STEADY_USERS,),
+        lead=GPU_LEAD,
+        pages="slow-step",
+        ailments=(Ailment(card=2, after=AILS, clock=1860),),
+    ),
+    Scenario(
+        name="gpu-lost",
+        story="GPU 5 falls off the bus (Xid 79), the engine hangs, then dies and stays down",
+        opening=(
+            Boot(seconds=LOAD_SECONDS),
+            Users(
+                seconds=AILS - LOAD_SECONDS,
+                count=2,
+                texts=(CODE,),
+                prompt=(300, 500),
+                completion=(300, 500),
+                think=(0.3, 1.0),
+                cut=True,
+            ),
+            Crash(rank=5, reason="torch.AcceleratorError: CUDA error: unspecified launch failure"),
+        ),
+        rest=(Silence(3600),),
+        lead=GPU_LEAD,
+        pages="down",
+        ailments=(Ailment(card=5, after=AILS, lost=True, xid=79),),
+    ),
+    Scenario(
+        name="power-cap",
+        story="GPU 1 runs at its power limit and all links rest at Gen1 between questions: nothing is wrong",
+        opening=(Boot(seconds=LOAD_SECONDS),),
+        rest=(
+            Users(seconds=25, count=2, texts=(CODE,), prompt=(300, 500), completion=(300, 500), think=(0.3, 1.0)),
+            Silence(12),
+        ),
+        lead=GPU_LEAD,
+        ailments=(Ailment(card=1, watts=350, clock=2340, reasons=POWER_CAP),),
+    ),
 )
 
 
@@ -180,6 +253,7 @@ def simulation(
         interval=interval,
         pool_tokens=story.pool_tokens,
         bonus_twice=story.bonus_twice,
+        stretch=lambda at: stretch(story.ailments, at - start),
         observe=observe,
         outside=outside,
     )
@@ -198,13 +272,14 @@ def lines(
     interval: int = 1,
     zone: tzinfo | None = timezone.utc,
     observe: Callable[[Step], None] | None = None,
+    until: float = float("inf"),
 ) -> Iterator[tuple[float, str]]:
-    """The endless log of a scenario from `start` on (seconds since the epoch), each line with its time.
+    """The log of a scenario from `start` on (seconds since the epoch), each line with its time.
 
-    `zone` is the zone of its stamps, None the one of this machine. The same arguments give the same lines.
+    It is endless but for `until`: no act is begun after that. `zone` is the zone of its stamps, None the one of this machine. The same arguments give the same lines.
     """
     told = simulation(story, seed, start, interval=interval, zone=zone, observe=observe)
-    return told.play(acts(story))
+    return told.play(acts(story), until)
 
 
 def generate(
@@ -218,7 +293,8 @@ def generate(
     observe: Callable[[Step], None] | None = None,
 ) -> Iterator[tuple[float, str]]:
     """The first `seconds` of a scenario's log at once; raises KeyError for an unknown name."""
-    for at, line in lines(scenario(name), seed, start, interval=interval, zone=zone, observe=observe):
-        if at > start + seconds:
+    end = start + seconds
+    for at, line in lines(scenario(name), seed, start, interval=interval, zone=zone, observe=observe, until=end):
+        if at > end:
             return
         yield at, line

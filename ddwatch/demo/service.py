@@ -3,7 +3,8 @@
 `python -m ddwatch.demo.service --scenario steady --seed 1 --log PATH` first writes the part of the story that
 already lies in the past, says `live` on stdout, and then goes on line by line until it is told to end. With
 `--hold` it first waits for a line on stdin, so that a watcher can take its place before time moves. With `--port` it
-speaks SGLang's HTTP on that port of loopback and says `live http://127.0.0.1:PORT`.
+speaks SGLang's HTTP on that port of loopback and says `live http://127.0.0.1:PORT`. With `--cards` a file holds
+what the driver's stand-in shall report of its GPUs.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ddwatch.core.exits import Exit
+from ddwatch.demo.gpus.cards import Cards
+from ddwatch.demo.gpus.state_file import StateFile
 from ddwatch.demo.log_writer import LogWriter
 from ddwatch.demo.scenarios import SCENARIOS, acts, scenario, simulation
 from ddwatch.demo.stage import WATCH_SECONDS, Stage, View, alive
@@ -31,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, required=True, help="file to append to")
     parser.add_argument("--port", type=int, help="port of loopback that speaks SGLang's HTTP; 0 lets the system choose")
+    parser.add_argument("--cards", type=Path, help="file to keep the state of the simulated GPUs in")
     parser.add_argument("--key", help="the key that the port asks for")
     parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per second")
     parser.add_argument("--interval", type=int, default=1, help="decode steps per decode line")
@@ -54,12 +58,16 @@ def run(arguments: argparse.Namespace, log: int, stop: threading.Event) -> None:
     story = scenario(arguments.scenario)
     lead = story.lead if arguments.lead is None else arguments.lead
     live_from = time.time()
+    start = live_from - lead
 
     with ExitStack() as stack:
         address = ""
 
         def go_live() -> None:
             stage.see(service)
+            if arguments.cards is not None:
+                cards = Cards(f"{story.name}:{arguments.seed}", story.ailments)
+                stack.enter_context(StateFile(arguments.cards, cards, start, stage.now, lambda: stage.view).kept())
             sys.stdout.write(f"{LIVE} {address}".rstrip() + "\n")
             sys.stdout.flush()
             if arguments.hold:
@@ -85,9 +93,7 @@ def run(arguments: argparse.Namespace, log: int, stop: threading.Event) -> None:
 
             port = stack.enter_context(Port(stage, arguments.port, arguments.key))
             address = port.url
-        service = simulation(
-            story, arguments.seed, live_from - lead, interval=arguments.interval, zone=None, outside=stage
-        )
+        service = simulation(story, arguments.seed, start, interval=arguments.interval, zone=None, outside=stage)
         stage.play(service.play(acts(story)))
 
 

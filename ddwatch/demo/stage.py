@@ -51,6 +51,8 @@ class View(NamedTuple):
     serving: bool
     loads: tuple[RankLoad, ...]
     arguments: Mapping[str, object]
+    loading: bool = False
+    """Whether the model is on its way into memory."""
 
 
 def alive(pid: int) -> bool:
@@ -142,7 +144,7 @@ class Stage:
     def see(self, simulation: Simulation) -> None:
         """Takes the simulation's state as what can be seen now."""
         before = self.view.serving
-        self.view = View(simulation.serving, simulation.loads(), simulation.arguments)
+        self.view = View(simulation.serving, simulation.loads(), simulation.arguments, simulation.loading)
         if before != simulation.serving:
             self._changed(self.view)
 

@@ -12,8 +12,18 @@ from typing import NamedTuple
 import pytest
 
 from ddwatch.core.grammar import LogReader
-from ddwatch.core.records import DecodeBatch, PrefillBatch, Retraction, ServerReady, ServerStart, ServerStop, Unread
+from ddwatch.core.records import (
+    Crash,
+    DecodeBatch,
+    PrefillBatch,
+    Retraction,
+    ServerReady,
+    ServerStart,
+    ServerStop,
+    Unread,
+)
 from ddwatch.demo.engine import Step
+from ddwatch.demo.gpus.cards import stretch
 from ddwatch.demo.physics import TEXT_CLASSES, step_seconds
 from ddwatch.demo.scenarios import LOAD_SECONDS, SCENARIOS, generate, scenario
 
@@ -260,6 +270,50 @@ def test_idle_is_really_idle() -> None:
         )
     ]
     assert sum(pause > 40 for pause in pauses) >= 2
+
+
+def test_a_card_that_ails_makes_every_step_longer_from_then_on() -> None:
+    for name, least in (("throttle", 1.3), ("pcie", 1.4), ("straggler", 1.15)):
+        story = scenario(name)
+        began = story.ailments[-1].after
+        _, steps = told(name, seconds=began - LOAD_SECONDS + 60)
+        ratios = {
+            ails: median(
+                step.seconds / step_seconds(step.batch, step.total_context_tokens)
+                for step in steps
+                if (step.at - step.seconds > START + began) == ails
+            )
+            for ails in (False, True)
+        }
+        assert ratios[False] == pytest.approx(1.0, abs=0.02), name
+        assert ratios[True] == pytest.approx(stretch(story.ailments, began), rel=0.03), name
+        assert ratios[True] > least, name
+
+
+def test_a_power_cap_on_a_healthy_card_makes_no_step_longer() -> None:
+    _, steps = told("power-cap", seconds=300)
+    ratio = median(step.seconds / step_seconds(step.batch, step.total_context_tokens) for step in steps)
+    assert ratio == pytest.approx(1.0, abs=0.04)
+
+
+def test_a_lost_card_takes_the_engine_with_it() -> None:
+    fell = scenario("gpu-lost").ailments[0].after
+    lines, steps = told("gpu-lost", seconds=fell - LOAD_SECONDS + 120)
+    reader = LogReader(timezone.utc, START)
+    records = [record for n, (_, line) in enumerate(lines, 1) for record in reader.read(line.encode(), None, n)]
+    crashes = [record for record in [*records, *reader.close()] if isinstance(record, Crash)]
+    assert {crash.reason for crash in crashes} == {"AcceleratorError: CUDA error: unspecified launch failure", None}
+    (died,) = (at for at, line in lines if "hit an exception" in line)
+    # It hangs for a moment, then it is gone for good.
+    assert 1 < died - (START + fell) < 10
+    assert died - steps[-1].at > 1
+    assert not [line for at, line in lines if at > died + 1]
+
+
+def test_stories_say_which_of_them_page() -> None:
+    paging = {story.name: story.pages for story in SCENARIOS if story.pages is not None}
+    assert paging == {"throttle": "slow-step", "pcie": "slow-step", "straggler": "slow-step", "gpu-lost": "down"}
+    assert all(scenario(name).ailments for name in paging)
 
 
 def test_stories_have_one_line_each_and_names_are_unique() -> None:

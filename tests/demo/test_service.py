@@ -106,6 +106,28 @@ def test_it_ends_with_the_process_that_it_lives_for_and_takes_its_log_along(tmp_
     assert not folder.exists()
 
 
+def test_the_state_of_its_cards_is_there_when_it_is_live_and_goes_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir()
+    cards = folder / "cards"
+    words = ("--scenario", "idle", "--remove", "--hold", "--cards", str(cards))
+    with service(folder / "sglang.log", *words) as process:
+        assert "sys count 8\n" in cards.read_text()
+        process.terminate()
+        assert process.wait(DEADLINE) == Exit.OK
+    assert not folder.exists()
+
+
+def test_a_state_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    log = tmp_path / "sglang.log"
+    words = ("--scenario", "idle", "--log", str(log), "--cards", str(tmp_path / "absent" / "cards"))
+    done = subprocess.run(
+        [sys.executable, "-m", "ddwatch.demo.service", *words], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == Exit.INPUT
+    assert done.stderr == "ddwatch demo: the simulated service stopped: No such file or directory\n"
+
+
 def test_a_folder_that_holds_something_else_stays(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("keep", encoding="utf-8")
     with service(tmp_path / "sglang.log", "--scenario", "idle", "--remove", "--hold") as process:
