@@ -1,5 +1,6 @@
 """One server as discovery hands it out: how to reach it, where its log is, what it publishes, and what is not known."""
 
+import re
 import shlex
 from collections.abc import Collection, Sequence
 
@@ -10,6 +11,9 @@ from ddwatch.core.servers.grouping import Engine
 from ddwatch.core.servers.outlets import Log, LogTraces, log_of
 from ddwatch.core.servers.sockets import Port, url_of
 
+ENDPOINT = re.compile(r"tcp://(?P<host>[\w.*-]{1,255}):(?P<port>\d{1,5})$|ipc:///[^\0]{1,90}$")
+"""Names of sockets that can be listened to."""
+LOOPBACK = "127.0.0.1"
 KEY_NOTE = "it wants its key: give --sglang-key-file FILE or set DDWATCH_SGLANG_KEY"
 SHORT = 40
 """Characters of a model's name in a list."""
@@ -111,7 +115,7 @@ def describe(engine: Engine, traces: Traces) -> FoundServer:
         owner = traces.log.owner or "another user"
         who = "root" if owner == "root" else "that user and root"
         notes.append(f"it runs as {owner}: only {who} may see its sockets and its output")
-    passes = _passes(arguments, launch.forward_passes if launch is not None else None, traces.forward_passes)
+    passes = _passes(arguments, launch.forward_passes if launch is not None else None, traces)
     if passes is None and arguments.get("enable_forward_pass_metrics") is True:
         notes.append("its forward passes are on, and where they are published cannot be seen from here")
     return FoundServer(
@@ -133,11 +137,19 @@ def describe(engine: Engine, traces: Traces) -> FoundServer:
     )
 
 
-def _passes(arguments: dict[str, Scalar], asked: str | None, seen: str | None) -> str | None:
+def _passes(arguments: dict[str, Scalar], asked: str | None, traces: Traces) -> str | None:
     """The endpoint, only where the passes are on: what was seen before what was asked for."""
     if arguments.get("enable_forward_pass_metrics") is not True:
         return None
-    return seen or asked
+    if traces.forward_passes is not None or asked is None:
+        return traces.forward_passes
+    bound = ENDPOINT.match(asked)
+    if bound is None:
+        return None
+    if bound["host"] is not None:
+        return f"tcp://{LOOPBACK if bound['host'] in ('*', '0.0.0.0') else bound['host']}:{bound['port']}"
+    # What a container calls it is nothing here.
+    return asked if traces.log.container is None else None
 
 
 def words_for(server: FoundServer, flags: Collection[str]) -> list[str]:

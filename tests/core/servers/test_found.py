@@ -2,9 +2,11 @@
 
 import shlex
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ddwatch.core.servers.cgroups import Container
 from ddwatch.core.servers.command_line import Launch
 from ddwatch.core.servers.found import FoundServer, Traces, command_for, describe, list_lines, none_found, words_for
 from ddwatch.core.servers.grouping import Engine, Process, grouped
@@ -59,6 +61,25 @@ def test_forward_passes_that_are_on_and_nowhere_to_be_seen_are_said() -> None:
     launch = Launch(entry="serve", arguments={"enable_forward_pass_metrics": True})
     assert "cannot be seen from here" in " ".join(kimi(launch).notes)
     assert kimi(Launch(entry="serve", forward_passes="ipc:///x")).forward_passes is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "endpoint"),
+    [
+        ("ipc:///run/fpm", "ipc:///run/fpm"),
+        ("tcp://*:5557", "tcp://127.0.0.1:5557"),
+        ("tcp://0.0.0.0:5557", "tcp://127.0.0.1:5557"),
+        ("tcp://10.0.0.7:5557", "tcp://10.0.0.7:5557"),
+        ("fpm", None),
+        ("ipc://relative", None),
+        (f"ipc:///{'x' * 200}", None),
+    ],
+)
+def test_only_a_name_that_can_be_listened_to_is_handed_on(asked: str, endpoint: str | None) -> None:
+    launch = Launch(entry="serve", arguments={"enable_forward_pass_metrics": True}, forward_passes=asked)
+    assert kimi(launch).forward_passes == endpoint
+    inside = Traces(log=LogTraces(container=Container(id="a" * 64)))
+    assert kimi(launch, inside).forward_passes == (endpoint if asked.startswith("tcp") else None)
 
 
 def test_an_engine_without_arguments_claims_nothing() -> None:
