@@ -45,7 +45,8 @@ def _times_out(value: Any) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_times_out(item) for item in value]
+        # Times have keys, so a list of plain values has none; the trends of many cards are such lists.
+        return [_times_out(item) for item in value] if value and isinstance(value[0], (dict, list, tuple)) else value
     return value
 
 
@@ -56,7 +57,7 @@ def _times_in(value: Any) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [_times_in(item) for item in value]
+        return [_times_in(item) for item in value] if value and isinstance(value[0], (dict, list)) else value
     return value
 
 
