@@ -66,6 +66,8 @@ class Dialect(Protocol):
     """What is read, in words."""
     longest: int
     """Bytes of one printed line that are kept."""
+    pipes: frozenset[Pipe]
+    """The streams on which lines come; when they all have ended, nothing more will come."""
 
     def words(self) -> Sequence[str]:
         """The next command line."""
@@ -239,7 +241,7 @@ class ChildLines:
         assert self._child is not None
         if status is not None:
             return True
-        if "out" in self._child.open:
+        if self._child.open & self._dialect.pipes:
             return False
         if self._closed_since is None:
             self._closed_since = now

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ddwatch.core.records import Gap
-from ddwatch_sidecar.sources.child import ending
+from ddwatch_sidecar.sources.child import Pipe, ending
 from ddwatch_sidecar.sources.child_lines import Moment, Trouble
 from ddwatch_sidecar.sources.complaint import Complaint
 from ddwatch_sidecar.sources.contract import Item, Line
@@ -28,6 +28,7 @@ class Command:
     """
 
     longest = LINE_LIMIT
+    pipes: frozenset[Pipe] = frozenset({"out"})
 
     def __init__(self, words: Sequence[str], *, name: str) -> None:
         self._words = tuple(words)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from ddwatch.core.records import Gap
-from ddwatch_sidecar.sources.child import ending
+from ddwatch_sidecar.sources.child import Pipe, ending
 from ddwatch_sidecar.sources.child_lines import Moment, Trouble
 from ddwatch_sidecar.sources.complaint import Complaint
 from ddwatch_sidecar.sources.contract import Item, Line
@@ -51,6 +51,7 @@ class Container:
     """
 
     longest = LONGEST
+    pipes: frozenset[Pipe] = frozenset({"out", "err"})
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import msgspec
 
 from ddwatch.core.log_place import unit_matches
 from ddwatch.core.records import Gap, GapReason
-from ddwatch_sidecar.sources.child import ending
+from ddwatch_sidecar.sources.child import Pipe, ending
 from ddwatch_sidecar.sources.child_lines import Moment, Trouble
 from ddwatch_sidecar.sources.complaint import Complaint
 from ddwatch_sidecar.sources.contract import Item, Line
@@ -76,6 +76,7 @@ class Journal:
     """
 
     longest = LONGEST
+    pipes: frozenset[Pipe] = frozenset({"out"})
 
     def __init__(
         self,

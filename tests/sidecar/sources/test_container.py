@@ -256,6 +256,24 @@ def test_a_refusal_that_ends_is_over(stand_in: World) -> None:
     log.until(lambda: bare(log) == ["[x] one"], seconds=1.0)
 
 
+def test_one_stream_that_is_closed_does_not_end_the_other(tmp_path: Path) -> None:
+    state = '{"Status":"running","StartedAt":"2026-05-01T12:00:00Z"}'
+    script = program(
+        tmp_path / "docker",
+        f"#!/bin/sh\ncase \"$*\" in *inspect*) echo 'abc {state}'; exit;; esac\n"
+        "exec >&-\necho '2026-05-01T12:00:01.000000000Z one' >&2\n"
+        f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done\n"
+        "echo '2026-05-01T12:00:02.000000000Z two' >&2\nexec sleep 60\n",
+    )
+    environment = {"PATH": f"{script.parent}:/usr/bin:/bin"}
+    log = Watched(Container("kimi", name="docker:kimi", catch_up_bytes=0), "docker:kimi", environment=environment)
+    log.until_texts("one")
+    log.poll(5.0)
+    (tmp_path / "go").touch()
+    log.until_texts("one", "two")
+    log.source.close()
+
+
 def test_without_docker_and_podman_it_says_what_else_there_is(tmp_path: Path) -> None:
     dialect = Container("kimi", name="docker:kimi", which=lambda _: None)
     log = Watched(dialect, "docker:kimi", environment={"PATH": str(tmp_path)})
