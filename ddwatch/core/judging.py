@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from ddwatch.core.detection.printed import PrintedAccept
 from ddwatch.core.detection.suspicion import Suspicion, merged
 from ddwatch.core.detection.together import Detectors
 from ddwatch.core.expectation.identity import Identity
@@ -12,7 +13,7 @@ from ddwatch.core.expectation.profile import Profile
 from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_view
 from ddwatch.core.history import EventLog
 from ddwatch.core.hysteresis import Hysteresis
-from ddwatch.core.records import Record, ServerStart
+from ddwatch.core.records import DecodeBatch, Record, ServerStart
 from ddwatch.core.snapshot import Expected, FactorView, ModelView, Now, ReferenceView, Sample, ServerView
 
 EDGE_SECONDS = 5.0
@@ -30,6 +31,7 @@ class Judging:
         self._judgeable = Hysteresis(EDGE_SECONDS)
         self._unsaved = False
         self._detectors = Detectors()
+        self._printed = PrintedAccept()
         self._used: Profile | None = None
         self._profile: Profile | None = None
         """The profile that spoke last; it is shown on while nothing runs."""
@@ -90,6 +92,13 @@ class Judging:
         """Shows the detectors a record; starts come through `interrupt`."""
         if not isinstance(record, ServerStart):
             self._detectors.record(record)
+        if isinstance(record, DecodeBatch):
+            self._footnote(record.at, self._printed.line(record))
+
+    def _footnote(self, at: float, text: str | None) -> None:
+        """Tells what the printed accept figures mean; nothing is judged by it."""
+        if text is not None:
+            self._events.add(at, "speculation", "ok", text)
 
     def sample(self, sample: Sample, *, calm: bool) -> None:
         """Judges a sample, and learns from it unless something is suspected.
@@ -100,6 +109,7 @@ class Judging:
         """
         before = self._detectors.accept_since
         changed = self._detectors.sample(sample)
+        self._footnote(sample.at, self._printed.sample(sample))
         since = self._detectors.accept_since
         if before is None and since is not None:
             # It was seen before it could be suspected.
@@ -142,6 +152,9 @@ class Judging:
         known, refused = self._expecting.identity, self._expecting.refused
         self._detectors.speculation(server.block_size)
         self._detectors.progress.every_step = server.decode_log_interval == 1
+        self._printed.interval = server.decode_log_interval
+        drafts = server.arguments.get("speculative_num_draft_tokens")
+        self._printed.drafts = drafts if isinstance(drafts, int) and drafts > 0 else None
         if not self._expecting.identify(server):
             return
         self._profile = None
@@ -162,6 +175,7 @@ class Judging:
         """
         if restarted:
             self._detectors.restarted(at, engine)
+            self._printed.restart()
         self._expecting.interrupt()
         self._held = (at, self._expecting.judge(()))
         self._judgeable.reset()
