@@ -1,7 +1,8 @@
 """What the screen costs at 120x40: terminal output and CPU with live data, and what a quiet second writes.
 
 Budget (DESIGN.md section 8): under 20 kB/s and under 3 % of one core at 30 decode lines per second; a tick in
-which nothing changed writes less than 200 bytes. The peer in the same run is the idle screen itself.
+which nothing changed writes less than 200 bytes. The peer in the same run is the idle screen itself. Eight cards whose
+figures move every second are on the screen where a C compiler is (`python -m tests.bench.bench_tui_cost 0`: none).
 """
 
 import fcntl
@@ -21,13 +22,16 @@ from pathlib import Path
 import psutil
 
 from ddwatch.commands.sidecar_child import sidecar_for
+from ddwatch.demo.gpus.library import NoLibrary, library
 from tests.fakes.log_writer import LogWriter
+from tests.fakes.nvml_stub.library import Machine
 
 COLUMNS, ROWS = 120, 40
 LINES_PER_SECOND = 30
 WARM_SECONDS = 8.0
 MEASURED_SECONDS = 20.0
 QUIET_SECONDS = 30.0
+CARDS = 8
 BYTES_PER_SECOND, CPU_RATIO, QUIET_BYTES = 20_000, 0.03, 200
 
 
@@ -82,6 +86,36 @@ def write_log(log: LogWriter, until: float) -> None:
         time.sleep(1 / LINES_PER_SECOND)
 
 
+def move_cards(machine: Machine, cards: int, until: float) -> None:
+    """New figures of every card each second, as a real machine under load has them."""
+    rng = random.Random(8)
+    while time.monotonic() < until:
+        rules = []
+        for index in range(cards):
+            values = {
+                "utilization": rng.choice((96, 97, 98)),
+                "sm_clock": 2370 + 15 * rng.randint(0, 3),
+                "power": 410_000 + rng.randint(-9000, 9000),
+                "temperature": 61 + rng.randint(0, 1),
+            }
+            rules += [f"gpu {index} {key} {value}" for key, value in values.items()]
+        machine.set(*rules)
+        time.sleep(1.0)
+
+
+def watched_cards(folder: Path, cards: int) -> tuple[Machine, list[str], dict[str, str]] | None:
+    """Simulated cards, with what a sidecar is told of them; None where they cannot be had."""
+    if not cards:
+        return None
+    try:
+        found = library([folder / "library"])
+    except NoLibrary as missing:
+        sys.stdout.write(f"{missing}\n")
+        return None
+    machine = Machine(folder / "cards", cards)
+    return machine, ["--nvml-library", str(found)], {"DDWATCH_NVML_SCENARIO": str(machine.path)}
+
+
 def measured(terminal: Terminal, seconds: float) -> tuple[float, float]:
     """Bytes per second and share of one core over so many seconds."""
     process = psutil.Process(terminal.process.pid)
@@ -94,15 +128,21 @@ def measured(terminal: Terminal, seconds: float) -> tuple[float, float]:
 
 def main() -> int:
     """Prints a table; returns 1 when a budget is not kept."""
+    cards = int(sys.argv[1]) if len(sys.argv) > 1 else CARDS
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "sglang.log"
         with LogWriter(path) as log:
             log.line(decode_line(random.Random(1), 300))
             busy = WARM_SECONDS + MEASURED_SECONDS + 2
-            with sidecar_for(str(path)) as child:
+            gpus = watched_cards(Path(name), cards)
+            machine, words, variables = gpus or (None, ["--no-nvml"], {})
+            with sidecar_for(str(path), more=words, variables=variables) as child:
                 terminal = Terminal([sys.executable, "-m", "ddwatch.cli", "--url", child.url])
                 writer = threading.Thread(target=write_log, args=(log, time.monotonic() + busy))
                 writer.start()
+                if machine is not None:
+                    mover = threading.Thread(target=move_cards, args=(machine, cards, time.monotonic() + busy))
+                    mover.start()
                 time.sleep(WARM_SECONDS)
                 rate, ratio = measured(terminal, MEASURED_SECONDS)
                 writer.join()
@@ -115,7 +155,8 @@ def main() -> int:
     seconds = quiet_ticks(terminal.writes, asked - QUIET_SECONDS, asked)
     usual, most = statistics.median(seconds), max(seconds)
     sys.stdout.write(
-        f"screen at {COLUMNS}x{ROWS}, {LINES_PER_SECOND} decode lines/s; budgets in brackets\n"
+        f"screen at {COLUMNS}x{ROWS}, {LINES_PER_SECOND} decode lines/s, {cards if gpus else 0} GPUs "
+        "(budgets in brackets)\n"
         f"  live    {rate:7.0f} bytes/s [{BYTES_PER_SECOND}]   {ratio * 100:5.2f} % of a core [{CPU_RATIO:.0%}]\n"
         f"  quiet   {usual:7.0f} bytes in a usual second [{QUIET_BYTES}], {most} at most   {quiet:.2%} of a core\n"
         f"  leaving {leaving:7.2f} s\n"
