@@ -112,7 +112,7 @@ def test_each_story_ends_in_its_verdict_with_the_card_named(name: str) -> None:
         cause = snapshot.verdict.cause
         return snapshot.verdict.name == ends and cause is not None and cause.startswith(NAMED[name])
 
-    with watched("--scenario", name, "--speed", "2") as it:
+    with watched("--scenario", name, "--speed", "3") as it:
         verdict = it.until(named).verdict
         events = [event.text for event in it.events() if event.kind in ("gpu", "xid")]
 
@@ -154,7 +154,7 @@ def headless(*given: str, **environment: str) -> subprocess.CompletedProcess[str
 
 def test_the_command_itself_pages_and_names_the_card() -> None:
     """A lost card is told within seconds of its fall, whatever else is slow."""
-    done = headless("--scenario", "gpu-lost", "--speed", "3", "--seconds", "25")
+    done = headless("--scenario", "gpu-lost", "--speed", "3", "--seconds", "20")
 
     assert done.returncode == Exit.PAGE
     assert "down: the server is gone" in done.stdout

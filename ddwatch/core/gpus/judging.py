@@ -202,6 +202,12 @@ def link_low(card: GpuCard) -> bool:
     )
 
 
+def link_step(card: GpuCard) -> str:
+    """What to do about a poor link."""
+    place = f"-s {card.pci_bus} " if card.pci_bus is not None else ""
+    return f"check slot, riser and cable, and lspci {place}-vv (LnkSta); a reboot trains the link anew"
+
+
 def link_words(generation: int | None, width: int | None) -> str:
     """`Gen5 x16`, as far as it is known."""
     words = [f"Gen{generation}" if generation is not None else "", f"x{width}" if width is not None else ""]
@@ -220,7 +226,7 @@ def _link(past: CardPast) -> Iterator[Finding]:
             low[0].at,
             f"{label(card)} has its PCIe link at {link_words(worst.pcie_generation, worst.pcie_width)} under load, "
             f"its maximum is {link_words(worst.pcie_generation_max, worst.pcie_width_max)}",
-            "check slot, riser and cable, and lspci -vv (LnkSta); a reboot trains the link anew",
+            link_step(card),
             slows=True,
         )
         return

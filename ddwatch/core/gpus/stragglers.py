@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ddwatch.core.gpus.judging import LINK_SHARE, finding, label, link_words, megahertz
+from ddwatch.core.gpus.judging import LINK_SHARE, finding, label, link_step, link_words, megahertz
 from ddwatch.core.gpus.outliers import PEERS, low
 from ddwatch.core.gpus.past import CardPast, Quantity
 from ddwatch.core.hardware import GpuCard
@@ -83,9 +83,14 @@ def _told(past: CardPast, item: Compared, value: float, others: float, group: Ma
     if item.same_as == "pcie-link":
         here, there = (link_words(each.pcie_generation, each.pcie_width) for each in (card, peer))
         words = f"{label(card)} has its PCIe link at {here}, the others at {there}"
+        step = f"every step waits for it: {link_step(card)}"
     else:
         part = "memory" if item.same_as == "memory-clock" else "SMs"
         words = f"{label(card)} runs its {part} at {megahertz(value)}, the others at {megahertz(others)}"
+        step = (
+            f"every step waits for it: compare nvidia-smi -q -i {card.index} -d PERFORMANCE,CLOCK,POWER,TEMPERATURE "
+            "with another card"
+        )
     limit, theirs = card.power_limit_watts, peer.power_limit_watts
     if limit is not None and theirs is not None and limit < theirs and item.same_as == "sm-clock":
         words += f"; its power limit is {limit:.0f} W, theirs {theirs:.0f} W"
@@ -100,8 +105,7 @@ def _told(past: CardPast, item: Compared, value: float, others: float, group: Ma
         "warning",
         past.since(below),
         words,
-        f"every step waits for it: compare nvidia-smi -q -i {card.index} -d PERFORMANCE,CLOCK,POWER,TEMPERATURE "
-        "with another card",
+        step,
         slows=True,
         shows_in=item.same_as,
     )

@@ -146,6 +146,7 @@ def test_a_link_below_its_maximum_counts_under_load_only() -> None:
     (found,) = machine.findings()
     assert (found.index, found.kind, found.slows) == (4, "straggler", True)
     assert found.sentence == "GPU 4 has its PCIe link at Gen2 x16, the others at Gen5 x16"
+    assert "riser" in found.next_step and "lspci -s 0000:15:00.0 -vv" in found.next_step
 
 
 def test_a_link_is_judged_by_its_own_maximum_where_there_are_no_peers() -> None:
