@@ -58,6 +58,8 @@ class Piece(Strict, frozen=True):
     """The host names so many processes of the engine."""
     refused: bool = False
     """SGLang's port refuses."""
+    stopped: bool = False
+    """The container whose log is read has stopped."""
     running: int | None = None
     """SGLang's port says that so many requests run, and its moments stand still."""
     demo: str | None = None
@@ -184,6 +186,9 @@ def _said(piece: Piece, at: float, number: int) -> Iterator[Item]:
         yield HostReading(at=at, cores=64, processes=engine)
     if piece.refused:
         yield SourceFault(at=at, source="loads", reason="nothing answers", gone=True)
+    if piece.stopped:
+        reason = "container kimi is not running (exited, exit code 137): `docker start kimi`"
+        yield SourceFault(at=at, source="log", reason=reason, gone=True)
     if piece.running is not None:
         load = RankLoad(dp_rank=0, running=piece.running, used_tokens=5000, moments=(9, 9, 9, 9, 9, 9))
         yield Loads(at=at, source="loads", ranks=(load,))

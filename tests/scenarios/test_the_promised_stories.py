@@ -24,6 +24,7 @@ SILENT: dict[str, tuple[str, ...]] = {
     "a data-parallel rank that sleeps": ("dp_rank_sleeps",),
     "a single hiccup of two seconds": ("one_hiccup_of_two_seconds",),
     "traffic outside the evidence": ("outside_the_evidence",),
+    "a few slow lines in little traffic": ("few_slow_lines",),
     "a hot card without a longer step": ("throttling_card_without_a_longer_step",),
 }
 """Nothing pages and no accept length is complained of; each story lists all verdicts and events that come."""
@@ -38,6 +39,8 @@ FOUND: dict[str, tuple[NoteName, tuple[str, ...]]] = {
     "a ramp over five minutes": ("slow-step", ("ramp_over_five_minutes",)),
     "a hot card that every step waits for": ("slow-step", ("throttling_card",)),
     "a full KV pool that steps do not recover from": ("slow-step", ("retraction_not_recovered",)),
+    "a slowdown that ends": ("slow-step", ("slow_and_well_again",)),
+    "a slowdown that comes and goes": ("slow-step", ("slow_on_and_off",)),
     "eight ranks that fail at once": ("slow-step", ("eight_ranks_at_once", "eight_ranks_each_by_itself")),
     "drafter broken": ("low-accept", ("drafter_broken", "prefix_hit_breaks_the_drafter")),
     "drafter broken from the first line": ("low-accept", ("drafter_broken_from_the_first_line",)),
