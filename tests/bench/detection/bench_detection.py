@@ -1,9 +1,9 @@
 """Measures the detectors: delay, misses, wrong causes and false alarms on a seeded corpus, beside the usual rules.
 
-    python tests/bench/detection/bench_detection.py [--full] [--json] [--seed NAME]
+    python -m tests.bench.detection.bench_detection [--full] [--json] [--seed NAME]
 
-The default takes about two minutes on one core; --full plays the 21,600 block-hours of the target (an hour or two).
-River's detectors take part where river is installed (`pip install river`).
+The default takes about two minutes on one core; --full plays the 21,600 block-hours of the target (three quarters of an
+hour). River's detectors take part where river is installed; `make bench` brings it.
 """
 
 import argparse
