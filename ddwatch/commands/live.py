@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ddwatch.feeds.live import LiveFeed
 
 WINDOWS = (1, 5, 15, 60)
-OWN = ("profile", "sglang_key_file", "request_metrics")
+OWN = ("profile", "sglang_key_file", "request_metrics", "fpm")
 """Options of a sidecar of one's own; they leave the one that runs already alone."""
 
 
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sglang-url", metavar="URL", help="SGLang itself, asked for its load: the better witness")
     parser.add_argument("--sglang-key-file", metavar="FILE", help="SGLang's own key (else DDWATCH_SGLANG_KEY)")
     parser.add_argument("--request-metrics", metavar="DIR", help="SGLang's records of finished requests")
+    parser.add_argument("--fpm", metavar="NAME", help="SGLang's --forward-pass-metrics-ipc-name: its forward passes")
     parser.add_argument("--profile", metavar="NAME|FILE", help="judge by this profile; without one ddwatch learns")
     parser.add_argument("--token-file", metavar="FILE", help="the sidecar's token (else DDWATCH_TOKEN)")
     parser.add_argument("--once", action="store_true", help="print one plain reading, exit with the verdict's code")
@@ -170,7 +171,7 @@ def handed_on(arguments: argparse.Namespace) -> list[str]:
     """Words of this command line that are the sidecar's."""
     # One reading leaves nothing behind.
     words = ["--no-record", "--alerts", "off"] if arguments.once else []
-    for name in ("sglang_url", "sglang_key_file", "request_metrics", "profile"):
+    for name in ("sglang_url", "sglang_key_file", "request_metrics", "fpm", "profile"):
         value = getattr(arguments, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", value]

@@ -78,11 +78,8 @@ class EngineWitness:
             rank.paged(at, rate.reading, sample, moved=rate.moved)
             if rate.restarted:
                 self._restarted(at)
-            if rate.moved or (rate.reading.running == 0 and not rate.reading.queued):
-                traffic.seen_at = at
-            if rate.decoded:
-                traffic.decode_at = at
-                self._lifecycle.traffic()
+            if rank.quiet(at):
+                self._alone(at, rate)
             if rate.retracted:
                 self._retracted(at, rate.retracted)
             better = rank.newest(at)
@@ -98,6 +95,14 @@ class EngineWitness:
             off = ratio < OFF_RATIO
             self._graph_off_since = (self._graph_off_since or at) if off else None
         self._sources.answered(record.source, at)
+
+    def _alone(self, at: float, rate: RankRate) -> None:
+        """No better witness speaks of this rank: what moves, or rests, is told by the page."""
+        if rate.moved or (rate.reading.running == 0 and not rate.reading.queued):
+            self._traffic.seen_at = at
+        if rate.decoded:
+            self._traffic.decode_at = at
+            self._lifecycle.traffic()
 
     def _sample(self, at: float, key: RankKey, rate: RankRate) -> Sample | None:
         """What the counters come to; it has no step time, because the page tells none."""

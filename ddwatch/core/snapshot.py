@@ -221,7 +221,7 @@ class SourceView(Struct, frozen=True, kw_only=True):
     rotations: int = 0
     gaps: int = 0
     witness: bool = True
-    """Whether it tells of the service; the machine's own sources and the recording stand beside it."""
+    """Whether the service is judged by it; what completes it, the machine and the recording stand beside it."""
 
 
 class SelfView(Struct, frozen=True, kw_only=True):

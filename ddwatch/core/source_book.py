@@ -14,9 +14,21 @@ HEADS_SECONDS = 60.0
 """The stretch over which unread lines are weighed against read ones."""
 HEADS_KEPT = 4096
 BESIDE = frozenset(
-    {"recording", "webhook", "notify command", "acknowledgements", "nvml", "host", "kernel log", "requests"}
+    {
+        "recording",
+        "webhook",
+        "notify command",
+        "acknowledgements",
+        "nvml",
+        "host",
+        "kernel log",
+        "metrics",
+        "fpm",
+        "requests",
+    }
 )
-"""What ddwatch itself keeps and sends, and the machine: told among the sources, and no witness of the service."""
+"""What ddwatch itself keeps and sends, the machine, and what completes the witnesses: told among the sources, and
+nothing that the service could be judged by."""
 UNREAD_EVENT_SECONDS = 300.0
 COPIES_SECONDS = 3.0
 """Equal losses within this time are one."""

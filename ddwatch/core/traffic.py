@@ -159,12 +159,8 @@ class Traffic:
         )
 
     def passed(self, sample: Sample) -> None:
-        """Takes a forward pass: handed on and told as traffic, and of another span than all that is judged here."""
+        """Takes a forward pass to hand on: its span is another than all that is summed and judged here."""
         self._fresh.append(sample)
-        self.seen_at = max(self.seen_at or 0.0, sample.at)
-        if sample.batch:
-            self.decode_at = max(self.decode_at or 0.0, sample.at)
-        self._lifecycle.traffic()
 
     def arguments(self, record: ServerInfo) -> None:
         """Takes what the port says of the server's arguments."""

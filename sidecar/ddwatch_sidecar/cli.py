@@ -58,6 +58,8 @@ def parser() -> Parser:
     add("--sglang-url", metavar="URL", help="SGLang itself, asked for its load every 2 s: the better witness")
     add("--sglang-key-file", metavar="FILE", help="SGLang's own key (else DDWATCH_SGLANG_KEY)")
     add("--request-metrics", metavar="DIR", help="where SGLang writes its records of finished requests")
+    add("--no-metrics", dest="metrics", action="store_false", default=None, help="leave SGLang's /metrics alone")
+    add("--fpm", metavar="NAME", help="SGLang's --forward-pass-metrics-ipc-name: hear its forward passes (GPU time)")
     add("--profile", metavar="NAME|FILE", help="judge by this profile; without one ddwatch learns its own")
     add("--no-learn", dest="learn", action="store_false", default=None, help="keep nothing of what is learned")
     add("--alerts", metavar="DIR|off", help="where acknowledgements and mutes are asked for (the user's state folder)")

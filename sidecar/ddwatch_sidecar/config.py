@@ -20,6 +20,7 @@ from ddwatch.core.log_place import read_place
 from ddwatch_sidecar.exports.address import Address, address_of
 from ddwatch_sidecar.exports.listen import HIGHEST_PORT
 from ddwatch_sidecar.exports.quiet import quiet_hours
+from ddwatch_sidecar.sources.fpm_name import fpm_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -70,6 +71,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     sglang_url: str | None = None
     """Address of SGLang itself, asked for its load and its setup."""
     sglang_key_file: str | None = None
+    metrics: bool = True
+    """Whether SGLang's /metrics page is read too, where `sglang_url` is known."""
+    fpm: str | None = None
+    """Name of the sockets on which SGLang publishes its forward passes."""
     request_metrics: str | None = None
     """Folder that SGLang writes its records of finished requests to."""
     profile: str | None = None
@@ -136,6 +141,10 @@ def _url(value: Any) -> str:
         if usable and found.username is None and found.path in ("", "/") and not found.query:
             return f"{found.scheme}://{found.netloc}"
     raise ValueError("must be an address like http://127.0.0.1:30000, without a path or a password")
+
+
+def _passes(value: Any) -> str:
+    return fpm_name(_text(value))
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -213,6 +222,8 @@ READINGS: dict[str, Reading] = {
     "gpu_throughput": _flag,
     "sglang_url": _url,
     "sglang_key_file": _text,
+    "metrics": _flag,
+    "fpm": _passes,
     "request_metrics": _text,
     "profile": _text,
     "learn": _flag,

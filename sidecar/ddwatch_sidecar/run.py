@@ -210,6 +210,14 @@ class Plan:
             from ddwatch_sidecar.sources.loads import LoadsEndpoint
 
             found.append(LoadsEndpoint(url, api_key=self._sglang_key, digest_key=digest_key))
+        if url is not None and self._settings.metrics:
+            from ddwatch_sidecar.sources.metrics import MetricsEndpoint
+
+            found.append(MetricsEndpoint(url, api_key=self._sglang_key))
+        if self._settings.fpm is not None:
+            from ddwatch_sidecar.sources.fpm import FpmEndpoint
+
+            found.append(FpmEndpoint(self._settings.fpm))
         if self._settings.request_metrics is not None:
             found.append(RequestRecords(Path(self._settings.request_metrics)))
         return found

@@ -59,7 +59,8 @@ def test_headless_json_is_one_document_of_a_simulated_service(temporary: Path) -
     assert snapshot["server"]["algorithm"] == "DDTREE"
     assert snapshot["sources"][0]["unread"] == 0
     # The simulated port is asked as a real one would be.
-    assert {source["name"]: source["state"] for source in snapshot["sources"]} == {"log": "up", "loads": "up"}
+    states = {source["name"]: source["state"] for source in snapshot["sources"]}
+    assert states == {"log": "up", "loads": "up", "metrics": "up"}
     # Minutes of the past are there from the first moment, and it goes on live.
     assert snapshot["window"]["samples"] > 1000
     assert snapshot["now"]["throughput"] > 0

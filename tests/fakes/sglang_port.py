@@ -25,6 +25,8 @@ class SglangPort:
         self.running = 0
         self.queued = 0
         self.used_tokens = 0
+        self.metrics = False
+        """Whether it runs with --enable-metrics."""
         self.asked: list[str] = []
         self.url = ""
         self._sums = [0.0] * 6
@@ -57,7 +59,24 @@ class SglangPort:
             return web.json_response({"version": "0.5.23", "loads": [load]})
         if request.path == "/server_info":
             return web.Response(text=json.dumps({"version": "0.5.23", **self.arguments}))
+        if request.path == "/metrics" and self.metrics:
+            return web.Response(text=self._page())
         return web.Response(status=404)
+
+    def _page(self) -> str:
+        labels = 'engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
+        rows = [
+            f"sglang:num_running_reqs{{{labels}}} {self.running}",
+            f"sglang:num_queue_reqs{{{labels}}} {self.queued}",
+            f"sglang:token_usage{{{labels}}} {self.used_tokens / 500_000}",
+            f"sglang:decode_sum_seq_lens{{{labels}}} {self.used_tokens}",
+        ]
+        if self._sums[0]:
+            decoded = f'engine_type="unified",mode="decode",{labels.partition(",")[2]}'
+            passes = f'engine_type="unified",mode="decode_cuda_graph",{labels.partition(",")[2]}'
+            rows.append(f"sglang:realtime_tokens_total{{{decoded}}} {self._sums[5]}")
+            rows.append(f"sglang:cuda_graph_passes_total{{{passes}}} {self._sums[0]}")
+        return "\n".join(rows) + "\n"
 
 
 @contextmanager

@@ -114,6 +114,12 @@ def test_a_token_does_not_belong_into_the_settings(tmp_path: Path) -> None:
             UNKNOWN_ZONE.format("../../etc/passwd"),
         ),
         ("time_scale = 0", "time_scale in {} must be a number above 0, at most 10000"),
+        ('metrics = "perhaps"', "metrics in {} must be true or false"),
+        (
+            'fpm = "http://127.0.0.1:5557"',
+            "fpm in {} must be SGLang's --forward-pass-metrics-ipc-name: ipc:///run/fpm (without .0), a path, "
+            "or tcp://host:port",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_its_file(tmp_path: Path, text: str, says: str) -> None:

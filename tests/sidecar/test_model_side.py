@@ -60,11 +60,11 @@ def test_a_port_that_is_gone_costs_nothing_else(tmp_path: Path) -> None:
             until(lambda: any(source.name == "log" for source in seen(sidecar).sources))
             log.line(*(LINE.format(tokens=5000 + i, rate=32.2) for i in range(5)))
             until(lambda: seen(sidecar).now.throughput is not None)
-            until(lambda: any(source.name == "loads" for source in seen(sidecar).sources))
+            until(lambda: {source.name for source in seen(sidecar).sources} >= {"loads", "metrics"})
             states = {source.name: source.state for source in seen(sidecar).sources}
             lost = next(source for source in seen(sidecar).sources if source.name == "loads")
             assert lost.detail == "nothing answers at http://127.0.0.1:9 (connection refused)"
-            assert states == {"log": "up", "loads": "lost"}
+            assert states == {"log": "up", "loads": "lost", "metrics": "lost"}
             assert seen(sidecar).verdict.name != "blind"
             assert sidecar.end() == 0
         assert port.asked == []

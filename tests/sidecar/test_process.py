@@ -243,6 +243,8 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
         "gpu_throughput": False,
         "sglang_url": None,
         "sglang_key_file": None,
+        "metrics": True,
+        "fpm": None,
         "request_metrics": None,
         "profile": None,
         "learn": True,
