@@ -12,28 +12,40 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
+from ddwatch.bell import Bell
+from ddwatch.core.alert_view import AlertView
 from ddwatch.core.records import SourceFault
-from ddwatch.core.snapshot import Frame
+from ddwatch.core.snapshot import Snapshot
 from ddwatch.feeds.contract import Feed
+from ddwatch.following import (
+    Answered,
+    Asks,
+    FaultArrived,
+    FeedStopped,
+    Following,
+    FrameArrived,
+    Past,
+    PastOpened,
+)
 from ddwatch.screens.overview import Overview
 from ddwatch.screens.page import Page
 from ddwatch.screens.pages import PAGES
+from ddwatch.widgets.alerts import Action, AlertListing
 from ddwatch.widgets.terminal import AsciiDriver, HungUp, TerminalDriver, speaks_utf8, wants_mouse
-from ddwatch.widgets.view import WINDOWS, Link, ReplayStatus, View
+from ddwatch.widgets.view import WINDOWS, View
 from ddwatch.widgets.zones import LocalZone
 
 PACE = 0.25
 """Least seconds between two drawings: figures change at most four times a second."""
 TICK = 1.0
 """Seconds between looks at the clock, for ages."""
-STALE_AFTER = 5.0
-"""Seconds without a sign of life after which what is shown is no longer called live."""
+ANSWER_SECONDS = 10.0
+"""How long an answer stays on the screen."""
 SEEK = 30.0
 """Seconds of the log that one press of an arrow moves a replay by."""
 
@@ -51,34 +63,6 @@ THEME = Theme(
     panel="#1c242d",
     dark=True,
 )
-
-
-class FrameArrived(Message):
-    """The feed has delivered a frame; an older one that still waits is dropped."""
-
-    def __init__(self, frame: Frame) -> None:
-        super().__init__()
-        self.frame = frame
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the newest frame is of interest."""
-        return isinstance(message, FrameArrived)
-
-
-class FaultArrived(Message):
-    """The feed cannot deliver for now."""
-
-    def __init__(self, fault: SourceFault) -> None:
-        super().__init__()
-        self.fault = fault
-
-
-class FeedStopped(Message):
-    """There will be no more frames."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__()
-        self.sentence = sentence
 
 
 class DDWatch(App[None]):
@@ -101,6 +85,7 @@ class DDWatch(App[None]):
         Binding("right", "seek(1)", "on in the replay"),
         Binding("right_square_bracket", "speed(1)", "faster replay"),
         Binding("left_square_bracket", "speed(-1)", "slower replay"),
+        Binding("b", "live", "back to the present"),
     ]
 
     def __init__(
@@ -112,6 +97,10 @@ class DDWatch(App[None]):
         window: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
         pace: float = PACE,
+        past: Past | None = None,
+        asks: Asks | None = None,
+        bell: Bell | None = None,
+        ring: Callable[[], None] | None = None,
     ) -> None:
         """Prepares the screen.
 
@@ -122,6 +111,10 @@ class DDWatch(App[None]):
             window: seconds that the plots show at first.
             clock: rises by one each second; only differences are used.
             pace: least seconds between two drawings.
+            past: opens what was recorded at a moment; None where nothing is.
+            asks: does what the reader wants of an alert; None where nothing can be asked.
+            bell: says when to ring; None for never.
+            ring: rings; the terminal's own bell when left out.
         """
         if ascii_only is None:
             ascii_only = not speaks_utf8(os.environ)
@@ -131,17 +124,15 @@ class DDWatch(App[None]):
         self.animation_level = "none"
         self.register_theme(THEME)
         self.theme = THEME.name
-        self.feed = feed
         self._clock = clock
         self._pace = pace
-        self._newest: Frame | None = None
-        self._shown: Frame | None = None
-        self._arrived = self._heard = clock()
-        self._shown_arrived = self._arrived
+        self._live = Following(feed, clock())
+        self._past: Following | None = None
+        self._open_past, self._asks = past, asks
+        self._bell, self._ring = bell, ring or self.bell
+        self._answered: Timer | None = None
         self._drawn = float("-inf")
         self._pending: Timer | None = None
-        self._link: Link = "waiting"
-        self._trouble = ""
         self._view = View(zone=zone or LocalZone(), ascii=ascii_only, window=window, origin=feed.origin)
 
     def get_default_screen(self) -> Screen[None]:
@@ -153,58 +144,60 @@ class DDWatch(App[None]):
         options.setdefault("mouse", wants_mouse(os.environ))
         super().run(**options)
 
+    @property
+    def current(self) -> Following:
+        """What is on the screen: a past that was opened, else the feed that the screen was made for."""
+        return self._past or self._live
+
     def on_mount(self) -> None:
         """Begins to read the feed and to look at the clock."""
         if not self.is_headless:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 asyncio.get_running_loop().add_signal_handler(number, self.leave)
-        self.follow()
+        self.follow(self._live)
         self.set_interval(TICK, self.look_at_clock)
         self.hand_over()
 
-    @work(thread=True, exclusive=True, group="feed", exit_on_error=False)
-    def follow(self) -> None:
-        """Reads the feed in a thread of its own; only posts messages."""
-        for item in self.feed.frames():
+    def follow(self, following: Following) -> None:
+        """Reads a feed in a thread of its own; only posts messages."""
+        name = "live" if following is self._live else "past"
+        self.run_worker(partial(self._read, following), name, group="feed", thread=True, exit_on_error=False)
+
+    def _read(self, following: Following) -> None:
+        for item in following.items():
             if isinstance(item, SourceFault):
-                self.post_message(FaultArrived(item))
+                self.post_message(FaultArrived(following, item))
             else:
-                self.post_message(FrameArrived(item))
-        self.post_message(FeedStopped(""))
+                self.post_message(FrameArrived(following, item))
+        self.post_message(FeedStopped(following, ""))
 
     @on(FrameArrived)
     def take_frame(self, message: FrameArrived) -> None:
         """Keeps the frame and shows it now, or when the pace allows."""
-        now = self._clock()
-        before = self._newest
-        self._heard = now
-        self._newest = message.frame
-        if before is None or before.snapshot.at != message.frame.snapshot.at:
-            self._arrived = now
-        self._link, self._trouble = "live", ""
+        message.of.take(message.frame, self._clock())
+        if self._bell is not None and message.of is self._live and self._bell.see(message.frame.snapshot):
+            self._ring()
         self.show_soon()
 
     @on(FaultArrived)
     def take_fault(self, message: FaultArrived) -> None:
         """Says what is wrong; the last figures stay, dimmed."""
-        waiting = message.fault.waiting and self._newest is None
-        self._link = "waiting" if waiting else "lost"
-        self._trouble = message.fault.reason
+        message.of.fail(message.fault)
         self.show_soon()
 
     @on(FeedStopped)
     def take_end(self, message: FeedStopped) -> None:
         """Says that nothing more will come."""
-        said = self._trouble if self._link == "lost" else ""
-        self._link = "ended"
-        self._trouble = message.sentence or said or "the feed has ended; what is shown is the last that it said"
+        message.of.end(message.sentence)
         self.show_soon()
 
     @on(Worker.StateChanged)
     def take_worker_state(self, event: Worker.StateChanged) -> None:
         """A feed that raises is a bug of ours: it is said loudly, never swallowed."""
-        if event.worker.group == "feed" and event.state == WorkerState.ERROR:
-            self.take_end(FeedStopped(f"the feed stopped with an error of ddwatch itself: {event.worker.error!r}"))
+        following = self._live if event.worker.name == "live" else self._past
+        if event.worker.group == "feed" and event.state == WorkerState.ERROR and following is not None:
+            following.end(f"the feed stopped with an error of ddwatch itself: {event.worker.error!r}")
+            self.show_soon()
 
     def show_soon(self) -> None:
         """Draws now, or when the last drawing is a pace ago."""
@@ -216,9 +209,7 @@ class DDWatch(App[None]):
 
     def look_at_clock(self) -> None:
         """Lets ages grow while nothing arrives."""
-        now = self._clock()
-        if self._link == "live" and now - self._heard > STALE_AFTER and self.feed.controls is None:
-            self._link, self._trouble = "stale", ""
+        self.current.look(self._clock())
         self.show_soon()
 
     def hand_over(self) -> None:
@@ -227,33 +218,26 @@ class DDWatch(App[None]):
             self._pending.stop()
             self._pending = None
         now = self._drawn = self._clock()
-        if not self._view.frozen:
-            self._shown, self._shown_arrived = self._newest, self._arrived
-        controls = self.feed.controls
-        replay = None
-        if controls is not None:
-            replay = ReplayStatus(
-                position=float(int(controls.position)),
-                duration=float(int(controls.duration)),
-                speed=controls.speed,
-                paused=controls.paused,
-            )
+        current = self.current
+        current.present()
         self._view = View(
-            link=self._link,
-            trouble=self._trouble,
-            since_arrival=float(int(now - self._shown_arrived)) if replay is None else 0.0,
-            silence=float(int(now - self._heard)),
-            frozen=self._view.frozen,
+            link=current.link,
+            trouble=current.trouble,
+            since_arrival=current.since_arrival(now),
+            silence=current.silence(now),
+            frozen=current.frozen,
             window=self._view.window,
             zone=self._view.zone,
             ascii=self._view.ascii,
-            origin=self._view.origin,
-            replay=replay,
+            origin=current.feed.origin,
+            replay=current.replay(),
+            past=self._past is not None,
+            said=self._view.said,
         )
         with self.batch_update():
             for screen in self.screen_stack:
                 if isinstance(screen, (Overview, Page)):
-                    screen.show(self._shown, self._view)
+                    screen.show(current.shown, self._view)
 
     def change(self, **changes: object) -> None:
         """Changes what the reader has chosen, and shows it at once."""
@@ -263,7 +247,8 @@ class DDWatch(App[None]):
 
     def action_freeze(self) -> None:
         """Holds the picture; data goes on behind it."""
-        self.change(frozen=not self._view.frozen)
+        self.current.frozen = not self.current.frozen
+        self.hand_over()
 
     def action_wider(self) -> None:
         """The next longer time window."""
@@ -280,26 +265,103 @@ class DDWatch(App[None]):
         if not isinstance(self.screen, Overview):
             return
         page = next(entry.page for entry in PAGES if entry.key == key)()
-        page.show(self._shown, self._view)
+        page.show(self.current.shown, self._view)
         self.push_screen(page)
 
     def action_pause(self) -> None:
         """Halts a replay, or lets it go on."""
-        if self.feed.controls is not None:
-            self.feed.controls.toggle_pause()
+        controls = self.current.feed.controls
+        if controls is not None:
+            controls.toggle_pause()
             self.show_soon()
 
     def action_seek(self, direction: int) -> None:
         """Moves a replay by SEEK seconds."""
-        if self.feed.controls is not None:
-            self.feed.controls.seek(direction * SEEK)
+        controls = self.current.feed.controls
+        if controls is not None:
+            controls.seek(direction * SEEK)
             self.show_soon()
 
     def action_speed(self, direction: int) -> None:
         """Makes a replay faster or slower."""
-        if self.feed.controls is not None:
-            (self.feed.controls.faster if direction > 0 else self.feed.controls.slower)()
+        controls = self.current.feed.controls
+        if controls is not None:
+            (controls.faster if direction > 0 else controls.slower)()
             self.show_soon()
+
+    @on(AlertListing.PastWanted)
+    def seek_past(self, message: AlertListing.PastWanted) -> None:
+        """Shows what was recorded before an incident: a replay moves there, a live screen opens the recording."""
+        message.stop()
+        shown, controls = self.current.shown, self.current.feed.controls
+        if shown is None:
+            return
+        if controls is not None:
+            controls.seek(message.at - shown.snapshot.at)
+            self.to_overview()
+        elif self._open_past is None:
+            self.say("nothing is recorded here that could be shown")
+        else:
+            self.open_past(self._open_past, shown.snapshot, message.at)
+
+    @work(thread=True, exclusive=True, group="past")
+    def open_past(self, past: Past, snapshot: Snapshot, at: float) -> None:
+        """Opens the recording, which may take a while."""
+        found = past(snapshot, at)
+        self.post_message(Answered(found) if isinstance(found, str) else PastOpened(found))
+
+    @on(PastOpened)
+    def show_past(self, message: PastOpened) -> None:
+        """Lays the past over the live feed, which goes on behind it."""
+        self.action_live()
+        self._past = Following(message.feed, self._clock())
+        self.follow(self._past)
+        self.to_overview()
+
+    @on(Overview.Left)
+    def action_live(self) -> None:
+        """Back from the past."""
+        if self._past is not None:
+            self._past.feed.close()
+            self._past = None
+            self.to_overview()
+
+    def to_overview(self) -> None:
+        """Leaves a page."""
+        if isinstance(self.screen, Page):
+            self.screen.dismiss()
+        self.hand_over()
+
+    @on(AlertListing.Asked)
+    def take_wish(self, message: AlertListing.Asked) -> None:
+        """Does what the reader wants of an alert, away from the screen's own thread."""
+        message.stop()
+        shown = self.current.shown
+        if shown is None:
+            return
+        if self.current.feed.controls is not None:
+            self.say("this is the past: what is to stay quiet is asked of the present")
+        elif self._asks is None:
+            self.say("nothing can be asked here")
+        else:
+            self.ask(self._asks, shown.snapshot, message.action, message.alert)
+
+    @work(thread=True, group="asking")
+    def ask(self, asks: Asks, snapshot: Snapshot, action: Action, alert: AlertView) -> None:
+        """Writes where the sidecar reads it."""
+        self.post_message(Answered(asks(snapshot, action, alert)))
+
+    @on(Answered)
+    def take_answer(self, message: Answered) -> None:
+        """Shows the sentence."""
+        self.say(message.sentence)
+
+    def say(self, sentence: str) -> None:
+        """Shows a sentence for a while."""
+        if self._answered is not None:
+            self._answered.stop()
+        self._answered = self.set_timer(ANSWER_SECONDS, partial(self.change, said="")) if sentence else None
+        self.change(said=sentence)
 
     async def action_quit(self) -> None:
         """Leaves."""
@@ -307,13 +369,19 @@ class DDWatch(App[None]):
 
     @on(HungUp)
     def leave(self) -> None:
-        """Closes the feed first, so that its thread ends with the screen."""
-        self.feed.close()
+        """Closes the feeds first, so that their threads end with the screen."""
+        self.close_feeds()
         self.exit()
 
     def on_unmount(self) -> None:
-        """Closes the feed in every other way of leaving."""
-        self.feed.close()
+        """Closes the feeds in every other way of leaving."""
+        self.close_feeds()
+
+    def close_feeds(self) -> None:
+        """Ends what is read."""
+        for following in (self._live, self._past):
+            if following is not None:
+                following.feed.close()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The commands of the palette: everything that a key does."""
@@ -322,4 +390,6 @@ class DDWatch(App[None]):
         yield SystemCommand("Shorter time window", "60, 15, 5, 1 min (-)", self.action_narrower)
         for entry in PAGES:
             yield SystemCommand(entry.title, f"{entry.shows} ({entry.sign})", partial(self.action_page, entry.key))
+        if self._past is not None:
+            yield SystemCommand("Back to the present", "The live screen, which went on meanwhile (b)", self.action_live)
         yield SystemCommand("Quit", "Leave ddwatch (q)", self.action_quit)

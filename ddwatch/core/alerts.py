@@ -145,7 +145,7 @@ class Incidents:
                 self._open[alert.name] = _Open(incident, verdict, seen_at, now + RESUMED_SECONDS - self._calm_seconds)
 
     def views(self, now: float, pending: Sequence[Note] = ()) -> tuple[AlertView, ...]:
-        """The log: what is suspected, what is open and what is over, each the newest first.
+        """The log: what is open, what is suspected and what is over, each the newest first.
 
         Args:
             now: when.
@@ -160,7 +160,7 @@ class Incidents:
         lasting = [self._lasting(one, now) for one in self._open.values()]
         lasting.sort(key=_begin)
         room = max(0, KEPT - len(shown) - len(lasting))
-        return (*shown, *lasting, *list(reversed(self._over))[:room])
+        return (*lasting, *shown, *list(reversed(self._over))[:room])
 
     def mutes(self, now: float) -> tuple[MuteView, ...]:
         """What tells nobody now."""

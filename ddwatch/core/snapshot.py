@@ -278,7 +278,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     accepted: AcceptHistogram | None = None
     """Where finished requests tell how many drafts each step accepted."""
     alerts: tuple[AlertView, ...] = ()
-    """Suspicions, open incidents and the latest resolved ones, each the newest first; bounded."""
+    """Open incidents, suspicions and the latest resolved incidents, each the newest first; bounded."""
     mutes: tuple[MuteView, ...] = ()
     """Verdicts that tell nobody now, whether they hold or not."""
     keeping: KeepingView | None = None

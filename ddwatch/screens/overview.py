@@ -5,6 +5,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
+from textual.message import Message
 from textual.reactive import reactive
 
 from ddwatch.core.snapshot import Frame
@@ -58,6 +59,9 @@ class Overview(LeanScreen):
         Binding("shift+tab", "turn(-1)", "panel before", show=False, priority=True),
         *(Binding(str(number), f"large({number})", show=False) for number in range(1, len(PANELS) + 1)),
     ]
+
+    class Left(Message):
+        """The reader wants to leave what there is nothing left to close on."""
 
     frame: reactive[Frame | None] = reactive(None, always_update=True, repaint=False)
     """What the screen shows; None until the first data."""
@@ -186,6 +190,8 @@ class Overview(LeanScreen):
     def action_overview(self) -> None:
         """Back to all panels; from there, no panel is chosen any more."""
         if self.expanded is None:
+            if self.focused is None:
+                self.post_message(self.Left())
             self.set_focus(None)
         self.expanded = None
         self.place_panels()

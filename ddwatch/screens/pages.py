@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 from textual.binding import Binding, BindingType
 
 from ddwatch.screens.page import Page
+from ddwatch.widgets.alerts import AlertListing
 from ddwatch.widgets.gpu_listing import GpuListing
 from ddwatch.widgets.listing import EventListing, HelpListing, SourceListing
 from ddwatch.widgets.requests import RequestListing
@@ -23,6 +24,13 @@ class GpuPage(Page):
 
     LISTING = GpuListing
     BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "leave", "back", priority=True, show=False)]
+
+
+class AlertPage(Page):
+    """All alerts."""
+
+    LISTING = AlertListing
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("a", "leave", "back", priority=True, show=False)]
 
 
 class SourcePage(Page):
@@ -66,6 +74,7 @@ class PageEntry(NamedTuple):
 
 
 PAGES: tuple[PageEntry, ...] = (
+    PageEntry("a", "a", "Alerts", "What is wrong and was; acknowledge, mute, the minute before", AlertPage),
     PageEntry("e", "e", "All events", "With local times", EventPage),
     PageEntry("r", "r", "Finished requests", "Speed, expectation, accept length and verdict of each", RequestPage),
     PageEntry("g", "g", "GPUs", "Every card in full, the host, and what was found with what to do", GpuPage),

@@ -37,6 +37,11 @@ REPLAY_KEYS = (
 GPU_KEY = (6, "g", "GPUs")
 """Told where cards are read."""
 
+ALERT_KEY = (8, "a", "alerts")
+"""Told where something is wrong, or was."""
+LIVE_KEY = (9, "b", "live")
+"""Told while the past is shown over a live feed."""
+
 PAGE_KEYS = (
     (9, "esc", "back"),
     (8, "↑ ↓", "move"),
@@ -59,6 +64,10 @@ def key_row(view: View, frame: Frame | None, width: int, own: tuple[tuple[int, s
     keys = list(own or (REPLAY_KEYS if view.replay is not None else KEYS))
     if own is None and frame is not None and frame.snapshot.gpus:
         keys.insert(-1, GPU_KEY)
+    if own is None and frame is not None and frame.snapshot.alerts:
+        keys.insert(1, ALERT_KEY)
+    if own is None and view.past:
+        keys.insert(1, LIVE_KEY)
 
     def left_of(shown: list[tuple[int, str, str]]) -> Row:
         spans: list[Span] = []

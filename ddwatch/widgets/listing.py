@@ -149,6 +149,8 @@ HELP: tuple[tuple[str, str], ...] = (
     ("", "  load, ranks, events, sources, GPUs; again or escape: back"),
     ("tab", "choose a panel; enter: make it large; tab: the next one"),
     ("x  e  s", "why · all events · all sources; again or escape: back"),
+    ("a", "alerts; ↑ ↓: choose, c: acknowledge, m: mute for 1 h, u: undo,"),
+    ("", "  enter: the recorded minute before it; b: back to the present"),
     ("g", "GPUs and host; ↑ ↓: choose a card, enter: that card in full"),
     ("r", "finished requests; o: newest, lowest ratio or longest first"),
     ("p ← → [ ]", "in a replay: pause, back and on 30 s, slower and faster"),

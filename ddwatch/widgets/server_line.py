@@ -55,8 +55,13 @@ def link_spans(frame: Frame | None, view: View) -> Row:
     spans: list[Span] = []
     if frame is not None and frame.snapshot.simulated:
         spans += [(" SIMULATED ", "simulated"), (" ", "bar")]
-    if view.frozen and frame is not None:
-        words: tuple[str, Role] = (f"‖ FROZEN {clock(frame.snapshot.at, view.zone)}", "bar-strong")
+    if view.past and view.replay is not None:
+        state = "‖" if view.replay.paused else f"▶ ×{view.replay.speed:g}"
+        shown = clock(frame.snapshot.at, view.zone) if frame is not None else ""
+        spans.append((f" REPLAY {shown} ".replace("  ", " "), "unknown-block"))
+        words: tuple[str, Role] = (f" {state} · b: live", "bar-strong")
+    elif view.frozen and frame is not None:
+        words = (f"‖ FROZEN {clock(frame.snapshot.at, view.zone)}", "bar-strong")
     elif view.replay is not None:
         state = "‖ paused" if view.replay.paused else f"▶ replay ×{view.replay.speed:g}"
         words = (state if view.link != "ended" else "‖ end of replay", "bar-strong")

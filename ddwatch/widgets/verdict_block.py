@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from ddwatch.core.snapshot import Frame, Snapshot, Verdict, VerdictName
+from ddwatch.widgets.alerts import quiet_words
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.events import when
 from ddwatch.widgets.factor_row import caveats, difference_words, factor_row, model_words, reference_words
@@ -233,12 +234,20 @@ def with_since(rows: list[Row], frame: Frame, view: View, width: int) -> list[Ro
     """The time since which the verdict holds, at the right end of the last row that has room for it."""
     snapshot = frame.snapshot
     at = when(snapshot.verdict.since, snapshot.at, view.zone).strip()
-    for text in (at, at.rsplit(":", 1)[0]):
-        said: Row = ((f"since {text}", "label"), (" ", "text"))
+    brief = at.rsplit(":", 1)[0]
+    quiet = quiet_words(snapshot, view.zone)
+    known = [f"{words} · " for words in dict.fromkeys((quiet, quiet.split(" until ")[0])) if words]
+    ends: list[Row] = [
+        ((words, "strong"), (f"since {text}", "label"), (" ", "text"))
+        for words in known or [""]
+        for text in (at, brief)
+    ]
+    for said in ends:
         for place in reversed(range(len(rows))):
             if width_of(rows[place]) + width_of(said) + 2 <= width:
-                return [*rows[:place], spread(rows[place], said, width), *rows[place + 1 :]]
-    return rows
+                return [*rows[:place], spread(rows[place], merged(said), width), *rows[place + 1 :]]
+    # That somebody knows is not left out: the end of the last row gives way.
+    return [*rows[:-1], spread(rows[-1], merged(ends[-1]), width)] if quiet and rows else rows
 
 
 def trouble_rows(view: View, width: int) -> list[Row]:

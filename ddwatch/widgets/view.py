@@ -39,6 +39,10 @@ class View(Struct, frozen=True, kw_only=True):
     zone: tzinfo = timezone.utc
     ascii: bool = False
     replay: ReplayStatus | None = None
+    past: bool = False
+    """Whether a live feed waits behind this replay."""
+    said: str = ""
+    """The answer to what the reader asked last."""
     origin: str = ""
     """Where the data comes from, as the operator would name it: a URL or a file."""
 

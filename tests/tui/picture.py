@@ -13,7 +13,7 @@ from ddwatch.app import DDWatch
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
 from ddwatch.feeds.contract import ReplayControls
-from tests.tui import frames, gpu_frames, model_frames
+from tests.tui import alert_frames, frames, gpu_frames, model_frames
 
 
 class Told:
@@ -76,6 +76,10 @@ STORIES |= {
         "unsupported", "shared_memory", "not_permitted", "busy_host",
     )
 }  # fmt: skip
+STORIES |= {
+    f"alerts-{name}": getattr(alert_frames, name)
+    for name in ("none", "one", "many", "acknowledged", "muted", "resolved")
+}
 
 
 TEXT = re.compile(

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from ddwatch.app import DDWatch
+from ddwatch.bell import Bell, Least
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame
+from ddwatch.following import Asks, Past
 from ddwatch.screens.overview import Overview
 from ddwatch.widgets.drawn import Drawn
 from tests.tui.picture import Told
@@ -93,10 +95,30 @@ class Watched:
 
 @asynccontextmanager
 async def watched(
-    feed: Told, width: int = 80, height: int = 24, *, ascii_only: bool = False, pace: float = 0.0
+    feed: Told,
+    width: int = 80,
+    height: int = 24,
+    *,
+    ascii_only: bool = False,
+    pace: float = 0.0,
+    past: Past | None = None,
+    asks: Asks | None = None,
+    bell: Least | None = None,
+    ring: Callable[[], None] | None = None,
 ) -> AsyncIterator[Watched]:
     """The app on a feed, headless, in UTC, with a clock that stands still; it draws at once unless a pace is given."""
     wall = Wall()
-    app = DDWatch(feed, zone=timezone.utc, ascii_only=ascii_only, clock=wall, pace=pace)
+    rings = None if bell is None else Bell(bell)
+    app = DDWatch(
+        feed,
+        zone=timezone.utc,
+        ascii_only=ascii_only,
+        clock=wall,
+        pace=pace,
+        past=past,
+        asks=asks,
+        bell=rings,
+        ring=ring,
+    )
     async with app.run_test(size=(width, height)) as pilot:
         yield Watched(app, feed, wall, pilot)

@@ -80,7 +80,7 @@ def test_a_frame_that_repeats_itself_is_a_sign_of_life_and_no_news() -> None:
             for _ in range(4):
                 screen.wall.now += 3
                 screen.feed.say(frame)
-                await screen.until(lambda: screen.app._heard == screen.wall.now)
+                await screen.until(lambda: screen.app.current.heard == screen.wall.now)
             await screen.reads("log 12 s ago")
             assert "● live" in screen.text()
 
@@ -270,7 +270,7 @@ def test_no_more_than_four_drawings_a_second() -> None:
             for part in range(10):
                 screen.wall.now += 0.05
                 feed.say(moved(frames.founding(), part / 10))
-                await screen.until(lambda: screen.app._heard == screen.wall.now)
+                await screen.until(lambda: screen.app.current.heard == screen.wall.now)
                 drawn.append(screen.app._drawn)
             assert len(set(drawn)) <= 3
 

@@ -19,7 +19,7 @@ def test_freeze_holds_the_picture_while_data_goes_on() -> None:
             await screen.press("space")
             await screen.reads("‖ FROZEN 12:00:00")
             screen.feed.say(moved(frames.founding(), 9.0))
-            await screen.until(lambda: screen.app._newest is not screen.app._shown)
+            await screen.until(lambda: screen.app.current.newest is not screen.app.current.shown)
             screen.wall.now += 1
             screen.app.hand_over()
             await screen.pilot.pause()
