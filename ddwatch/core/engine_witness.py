@@ -92,7 +92,8 @@ class EngineWitness:
         self._view = _view(at, rates)
         ratio = self._view.graph_ratio
         if ratio is not None:
-            off = ratio < OFF_RATIO
+            # Where none ever ran, none was meant to.
+            off = ratio < OFF_RATIO and any(rate.reading.graph_passes for rate in rates)
             self._graph_off_since = (self._graph_off_since or at) if off else None
         self._sources.answered(record.source, at)
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.widgets.axis import limit
 from ddwatch.widgets.drawn import Drawn
-from ddwatch.widgets.figures import count, percent, short, tokens
+from ddwatch.widgets.figures import count, milliseconds, percent, short, tokens
 from ddwatch.widgets.plot import Plot, draw
 from ddwatch.widgets.quantities import (
     ACCEPT,
@@ -170,9 +170,21 @@ class AcceptPanel(PlotPanel):
 
 
 class LatencyPanel(PlotPanel):
-    """Time of a step, with what the time spans in its heading."""
+    """Time of a step, with what the time spans in its heading, and the GPU's part of it where that is told."""
 
     QUANTITY = LATENCY
+
+    def figures(self, frame: Frame, view: View, sums: Summary) -> list[tuple[str, str, Role]]:
+        """The GPU's own time stands under what was measured and expected."""
+        pairs = super().figures(frame, view, sums)
+        forward = frame.snapshot.forward
+        if forward is None or forward.forward_seconds is None:
+            return pairs
+        place = 2 if len(pairs) > 1 and pairs[1][0] == "expected" else 1
+        own: list[tuple[str, str, Role]] = [("GPU alone", milliseconds(forward.forward_seconds), "text")]
+        if forward.wait_seconds is not None:
+            own.append(("GPU waits", milliseconds(forward.wait_seconds), "text"))
+        return [*pairs[:place], *own, *pairs[place:]]
 
     def title(self, frame: Frame) -> tuple[str, str]:
         """The unit says which part of a step was timed."""

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame, SourceView
 from ddwatch.widgets.drawn import Drawn
+from ddwatch.widgets.engine import words_of
 from ddwatch.widgets.figures import ABSENT, calm_age, exact, size
-from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged, spread
+from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged, spread, wrapped
 from ddwatch.widgets.view import View
 
 STATES: dict[str, tuple[str, Role]] = {"up": ("●", "text"), "waiting": ("○", "unknown"), "lost": ("✗", "page")}
@@ -74,6 +75,9 @@ def source_rows(source: SourceView, frame: Frame, view: View, width: int) -> lis
         second += [(" · ", "faint")] if place else []
         second.append((text, look))
     rows: list[Row] = [merged(first), merged(second)]
+    told = words_of(source.name, frame.snapshot) if source.state == "up" else ""
+    if told:
+        rows += [(("   ", "text"), (line, "text")) for line in wrapped(told, max(8, width - 4), 3)]
     if source.detail:
         rows.append((("   ", "text"), (clean(source.detail), "text" if source.state == "up" else "strong")))
     return rows

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame, Snapshot
+from ddwatch.widgets.engine import step_words
 from ddwatch.widgets.factor_row import caveats, model_words, parts_of, reference_words, split_words
 from ddwatch.widgets.figures import day_and_clock, factor, figure, milliseconds
 from ddwatch.widgets.finding_rows import finding_rows, told
@@ -67,7 +68,11 @@ def expected_rows(snapshot: Snapshot, width: int) -> list[Row]:
     rows: list[Row] = [(), ((" measured against the model", "label"),)]
     rows += named("throughput", f"{figure(now.throughput)} tok/s, {words} {rates}", width)
     step = f"{milliseconds(now.step_seconds)} ms, {words} {milliseconds(expected.step_seconds)}"
-    return rows + named("step", f"{step} (span {now.span})", width)
+    rows += named("step", f"{step} (span {now.span})", width)
+    forward = snapshot.forward
+    if forward is None or forward.forward_seconds is None:
+        return rows
+    return rows + named("of it", step_words(forward), width)
 
 
 def model_rows(snapshot: Snapshot, width: int) -> list[Row]:
