@@ -317,7 +317,7 @@ class SourceFault(Struct, frozen=True, kw_only=True):
     waiting: bool = False
     """True when the source has simply not appeared yet."""
     gone: bool = False
-    """True when its port refuses: no process listens there any more."""
+    """True when that shows that the server's process is no more: its port refuses, or its container has stopped."""
 
 
 class SourceUp(Struct, frozen=True, kw_only=True):

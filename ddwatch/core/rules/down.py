@@ -1,4 +1,4 @@
-"""Down: the process is gone: its port refuses, or the host has it no more, and its log is silent."""
+"""Down: the process is gone: its port refuses, its container stopped, or the host has it no more; the log is silent."""
 
 from collections.abc import Mapping
 
@@ -25,15 +25,18 @@ def judge(situation: Situation) -> Verdict | None:
 
 
 def _refused(situation: Situation) -> Verdict | None:
-    port = next((source for source in situation.sources if source.gone), None)
-    if port is None or port.last_at is None:
+    source = next((source for source in situation.sources if source.gone), None)
+    if source is None or source.last_at is None:
         return None
-    heard = max(situation.traffic_at or 0.0, port.last_at)
+    heard = max(situation.traffic_at or 0.0, source.last_at)
     silent = situation.at - heard
+    evidence: dict[str, Scalar] = {"silent_seconds": silent}
+    if source.lines:
+        # A port has no lines: this is a container, of which its source says how it ended, and then what helps.
+        return _down(situation, heard, source.detail.partition(": ")[0], evidence)
     if silent <= max(SILENCE_SECONDS, SILENCE_MULTIPLE * (situation.cadence or 0.0)):
         return None
-    words = f"its port refuses, nothing was heard for {in_words(silent)}"
-    return _down(situation, heard, words, {"silent_seconds": silent})
+    return _down(situation, heard, f"its port refuses, nothing was heard for {in_words(silent)}", evidence)
 
 
 def _ended(situation: Situation) -> Verdict | None:

@@ -41,6 +41,8 @@ class Trouble(Struct, frozen=True):
     """One sentence: what is wrong and what would help."""
     waiting: bool = False
     """True when it has simply not appeared yet."""
+    gone: bool = False
+    """True when it shows that the server's process is no more."""
     most_seconds: float = LAST_RETRY_SECONDS
     """Longest pause before it is tried again."""
 
@@ -300,7 +302,8 @@ class ChildLines:
             return
         self._told = trouble
         self._up = False
-        items.append(SourceFault(at=now, source=self.name, reason=trouble.reason, waiting=trouble.waiting))
+        fault = SourceFault(at=now, source=self.name, reason=trouble.reason, waiting=trouble.waiting, gone=trouble.gone)
+        items.append(fault)
 
     def _tell_cuts(self, now: float, items: list[Item]) -> None:
         if self._cut and now - self._cut_told_at >= BURST_SECONDS:

@@ -205,7 +205,7 @@ class Container:
             memory = ", out of memory" if state.out_of_memory else ""
             words = f"container {self._container} is not running ({state.status or 'unknown'}, exit code"
             reason = f"{words} {state.exit_code}{memory}): `{self._program} start {self._container}`"
-            return Trouble(reason, most_seconds=STOPPED_SECONDS)
+            return Trouble(reason, gone=state.status != "created", most_seconds=STOPPED_SECONDS)
         if running and self._ended_run == (self._id, state.began):
             self._ended_run = None
             return Trouble(f"{self._program} logs ended although container {self._container} runs; it is tried again")
@@ -216,7 +216,8 @@ class Container:
         program, container = self._program, self._container
         if complaint.says("no such container", "no such object", "no container with name"):
             reason = f"there is no container {container} (yet): `{program} ps -a` lists them"
-            return Trouble(reason, waiting=True, most_seconds=STOPPED_SECONDS)
+            known = self._id != ""
+            return Trouble(reason, waiting=not known, gone=known, most_seconds=STOPPED_SECONDS)
         if complaint.says("permission denied"):
             reason = f"{program} may not be used by this user: add it to the group docker (which is as good as root)"
             return Trouble(reason)

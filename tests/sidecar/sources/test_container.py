@@ -117,6 +117,7 @@ class TestContainerContract:
         assert fault.reason == (
             f"container kimi is not running (exited, exit code 137, out of memory): `{program_name} start kimi`"
         )
+        assert fault.gone and not fault.waiting
         world.clock.advance(600)
         world.paper.start()
         world.paper.write(*numbered(7, 9))
