@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddwatch.discovery.find import Found
 
 DEFAULT_URL = "http://127.0.0.1:9477"
-FLAGS = ("--log", "--sglang-url", "--request-metrics")
+FLAGS = ("--log", "--sglang-url", "--request-metrics", "--fpm")
 """What a sidecar can be told of a server that was found."""
 HANGING = " " * 13
 """Indent of a continued line of the list."""

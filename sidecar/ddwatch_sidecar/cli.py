@@ -29,7 +29,8 @@ def parser() -> Parser:
     found = Parser(
         prog="ddwatch-sidecar",
         description="Reads the sources on the GPU host and serves the exports: /metrics /healthz /readyz "
-        "/v1/snapshot /v1/history /v1/stream. No screen.",
+        "/v1/snapshot /v1/history /v1/stream. No screen. Told neither --log nor --sglang-url, it "
+        "reads the SGLang that runs here.",
         epilog="Settings: flags before environment (DDWATCH_LOG, DDWATCH_LISTEN, ...) before the TOML file before "
         "defaults. A bind beyond this host needs a token. exit codes: 0 stopped, 64 wrong usage, 66 input or address "
         "cannot be used, 130 interrupted before it served",
@@ -90,6 +91,7 @@ def planned(words: Sequence[str], environment: dict[str, str]) -> "Plan | None":
     arguments = parser().parse_args(list(words))
     # Imported after the arguments are known to be right: --help must not wait for a web server.
     from ddwatch_sidecar import config, run
+    from ddwatch_sidecar.discovering import with_found
     from ddwatch_sidecar.telling import Telling
 
     flags: dict[str, Any] = {key: value for key, value in vars(arguments).items() if key not in NOT_SETTINGS}
@@ -103,6 +105,7 @@ def planned(words: Sequence[str], environment: dict[str, str]) -> "Plan | None":
     key = config.read_sglang_key(settings, environment, narrate)
     webhook = config.read_webhook(settings, environment, narrate)
     telling = Telling(webhook, environment)
+    settings = with_found(settings, environment, narrate)
     return run.plan(settings, token, key, telling=telling, until_pid=arguments.until_pid, announce=arguments.announce)
 
 
