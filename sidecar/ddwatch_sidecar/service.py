@@ -86,7 +86,9 @@ class Stream:
         self._live = False
         self._shift: float | None = None
         self.catching_up = False
-        """Whether the past is being read: until it has been, nothing can be said about now."""
+        """Whether the past is being read: until it has been folded, nothing can be said about now."""
+        self.caught_up = False
+        """Whether the newest line that was read is of now."""
         self.read_at = float("-inf")
         """When something was last read, on the event loop's clock."""
 
@@ -114,11 +116,10 @@ class Stream:
                     lines += 1
                     if item.live:
                         found += self.settle(now)
-                        self._live = True
-                        self.catching_up = False
+                        self._live = self.caught_up = True
                         found += self._read(item, now)
                     else:
-                        self.catching_up = True
+                        self.catching_up, self.caught_up = True, False
                         self._past += self._read(item, None)
                 case SourceFault():
                     found += self.settle(now)
@@ -266,6 +267,8 @@ class Service:
             stream.read_at = loop.time()
             for start in range(0, len(items), LINES_AT_ONCE):
                 await self._accept(stream, stream.take(items[start : start + LINES_AT_ONCE], self._clock.now()))
+            if stream.caught_up:
+                stream.catching_up = False
             if source.behind and loop.time() < self._deadline:
                 continue
             await self._accept(stream, stream.settle(self._clock.now()))
