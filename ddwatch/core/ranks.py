@@ -42,6 +42,7 @@ class LiveRank:
         "clean",
         "graph",
         "graph_off_since",
+        "graph_ran",
         "idle_since",
         "moments",
         "queued",
@@ -58,6 +59,8 @@ class LiveRank:
         self.graph: bool | None = None
         self.graph_off_since: float | None = None
         """Since when its lines say that no captured graph runs."""
+        self.graph_ran = False
+        """Whether a captured graph ever ran."""
         self.running: int | None = None
         self.at = 0.0
         """Time of its newest batch line."""
@@ -174,6 +177,7 @@ class LiveRank:
         self.queued = record.queued
         self.token_usage = record.token_usage
         self.graph = record.graph
+        self.graph_ran = self.graph_ran or record.graph is True
         if record.graph is not False:
             self.graph_off_since = None
         elif self.graph_off_since is None:
@@ -231,9 +235,11 @@ class LiveRanks:
 
     def __init__(self) -> None:
         self._ranks: dict[RankKey, LiveRank] = {}
+        self._graphs_ran = False
 
     def clear(self) -> None:
-        """Forgets all ranks: a server started anew."""
+        """Forgets all ranks: a server started anew. Whether graphs ran before is what tells that they are off now."""
+        self._graphs_ran = self._any_graph_ran()
         self._ranks.clear()
 
     def of(self, key: RankKey) -> LiveRank:
@@ -244,9 +250,14 @@ class LiveRanks:
         return rank
 
     def graph_off_since(self, now: float) -> float | None:
-        """Since when the first live rank runs without captured graphs; None while all run with them."""
+        """Since when the first live rank runs without captured graphs; None while all run with them or none did."""
+        if not self._any_graph_ran():
+            return None
         off = [rank.graph_off_since for rank in self._ranks.values() if not rank.expired(now)]
         return min((since for since in off if since is not None), default=None)
+
+    def _any_graph_ran(self) -> bool:
+        return self._graphs_ran or any(rank.graph_ran for rank in self._ranks.values())
 
     def knows(self, key: RankKey) -> bool:
         """Whether that rank has spoken."""

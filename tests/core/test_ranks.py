@@ -104,3 +104,25 @@ def test_a_contaminated_word_does_not_replace_the_clean_one_in_sums() -> None:
     assert ranks.carried(30.0) == {}
     ranks.clear()
     assert ranks.views(2.0) == ()
+
+
+def test_graphs_are_off_only_where_they_ran_before() -> None:
+    positions, ranks = Positions(), LiveRanks()
+
+    def line(at: float, graph: bool) -> None:
+        record = DecodeBatch(at=at, running=1, total_context_tokens=900, accept_length=2.0, graph=graph)
+        sample = positions.see(record)
+        assert sample is not None
+        ranks.of((None, None)).decoded(record, sample)
+
+    line(1.0, False)
+    line(2.0, False)
+    assert ranks.graph_off_since(3.0) is None, "a server that was started without graphs"
+    line(4.0, True)
+    assert ranks.graph_off_since(4.5) is None
+    line(5.0, False)
+    line(6.0, False)
+    assert ranks.graph_off_since(6.5) == 5.0
+    ranks.clear()
+    line(9.0, False)
+    assert ranks.graph_off_since(9.5) == 9.0, "a server that ran with graphs before its restart"

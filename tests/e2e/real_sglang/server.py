@@ -106,7 +106,7 @@ class Server:
         self.process.wait(STOP_SECONDS)
 
 
-def environment(folder: Path, observed: Path, ranks: int) -> dict[str, str]:
+def environment(folder: Path, observed: Path, ranks: int, device_seconds: float) -> dict[str, str]:
     """What the server's processes see: the rig in front, no network, caches of its own."""
     cores = sorted(os.sched_getaffinity(0))
     # Two ranks on one memory node must be told their cores.
@@ -129,6 +129,7 @@ def environment(folder: Path, observed: Path, ranks: int) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "RIG_OBS_FILE": str(observed),
+        "RIG_DEVICE_SECONDS": str(device_seconds),
         **(bound if ranks > 1 else {}),
     }
 
@@ -149,7 +150,12 @@ def command(port: int, more: Sequence[str]) -> list[str]:
 
 @contextmanager
 def serving(
-    folder: Path, *more: str, port: int | None = None, log: Path | None = None, ranks: int = 1
+    folder: Path,
+    *more: str,
+    port: int | None = None,
+    log: Path | None = None,
+    ranks: int = 1,
+    device_seconds: float = 0.0,
 ) -> Iterator[Server]:
     """A server that is ready; stopped at the end with all its processes.
 
@@ -159,6 +165,7 @@ def serving(
         port: where it listens; a free port if left out.
         log: the file that its output is appended to; one of its own if left out.
         ranks: data-parallel ranks.
+        device_seconds: least time of each decode step, as if a GPU took it.
     """
     port = free_port() if port is None else port
     log = folder / "server.log" if log is None else log
@@ -171,7 +178,7 @@ def serving(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environment(folder, observed, ranks),
+            env=environment(folder, observed, ranks, device_seconds),
             cwd=folder,
             start_new_session=True,
         )
