@@ -165,6 +165,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
         (before,) = server.moments()
         with Asking(server, 3, repeated=False) as asking, taken_from(scheduler_of(server)):
             found = within(120, lambda: verdict(sidecar, "slow-step"), "slow-step")
+            assert found is not None
             slow = Phase(step_seconds(server, before), usual.accept_length, [found, snapshot(sidecar)["verdict"]])
         with Asking(server, 4, repeated=False):
             after = within(180, lambda: verdict(sidecar, "as-expected"), "the slow step to be over")
