@@ -21,7 +21,9 @@ PENDING_SHARE = 0.5
 FRESH_SECONDS = 15.0
 """A witness speaks for this long."""
 GONE_SECONDS = 2.0
-"""Last lines of a process that has ended may come for this long."""
+"""Last lines of a process that has ended come for this long, or for two usual distances between them ..."""
+LATE_SECONDS = 5.0
+"""... and certainly not later than this: then it was another one that ended."""
 PREFILL_FLOWS_SECONDS = 30.0
 """Prefill flows while its newest line is no older than this."""
 MOST_RANKS = 1024
@@ -67,14 +69,24 @@ class Progress:
         elif isinstance(record, (ServerStart, ServerStop)):
             self.restart()
 
+    def _works(self, at: float) -> None:
+        """The engine itself says that it works."""
+        self._worked_at = at
+        gone = self._processes.gone_at
+        if gone is not None and at - gone > LATE_SECONDS:
+            # It works on: what has ended was something else.
+            self._processes.restart()
+
     def _decoded(self, record: DecodeBatch) -> None:
-        self._moved_at = self._decoded_at = self._worked_at = record.at
+        self._moved_at = self._decoded_at = record.at
+        self._works(record.at)
         self._starving_since = None
         over = record.context_flaw == "request-end"
         self._say(record.rank, 0 if over else record.running)
 
     def _prefilled(self, record: PrefillBatch) -> None:
-        self._moved_at = self._prefilled_at = self._worked_at = record.at
+        self._moved_at = self._prefilled_at = record.at
+        self._works(record.at)
         if record.running:
             # Requests that already decode wait while this one is prefilled.
             if self._starving_since is None:
@@ -136,14 +148,15 @@ class Progress:
         if gone is None:
             return None
         silent = now - max(gone, self._moved_at or gone)
-        if silent < GONE_SECONDS:
+        limit = max(GONE_SECONDS, 2.0 * (self.cadence or 0.0))
+        if silent < limit:
             return None
         return Suspicion(
             name="gone",
             phase="firing",
             since=gone,
-            reached=now - silent + GONE_SECONDS,
-            strength=silent / GONE_SECONDS,
+            reached=now - silent + limit,
+            strength=silent / limit,
             what="its processes have ended",
             evidence={"silent_seconds": silent, "pid": self._processes.pid},
         )

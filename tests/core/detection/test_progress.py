@@ -111,6 +111,19 @@ def test_a_process_that_has_ended_is_gone_once_its_last_lines_are_through() -> N
     assert told(progress, 60.0) is None
 
 
+def test_an_engine_that_works_on_is_not_what_has_ended() -> None:
+    progress = Progress()
+    progress.cadence = 4.0
+    progress.see(decode(0.0))
+    progress.see(host(5.0))
+    progress.see(host(10.0, processes=0))
+    assert told(progress, 13.0) is None, "its lines are four seconds apart"
+    progress.see(decode(12.0))
+    progress.see(decode(16.0))
+    progress.see(host(20.0, processes=0))
+    assert told(progress, 29.0) is None
+
+
 def test_loads_that_do_not_move_are_a_stall() -> None:
     progress = Progress()
     for second in range(0, 20, 2):
