@@ -6,7 +6,6 @@ usage: client.py ROOT PROGRAM container inspect --format … NAME | PROGRAM logs
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
@@ -64,8 +63,6 @@ def main(root: Path, program: str, words: list[str]) -> None:
         for stream, data in told:
             if data:
                 os.write(1 if stream == "stdout" else 2, data)
-            else:
-                time.sleep(0.01)
     except Missing as missing:
         if program == "podman":
             refuse(f'Error: no container with name or ID "{missing}" found: no such container', 125)

@@ -4,7 +4,6 @@ import json
 import socketserver
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -87,8 +86,6 @@ class _Handler(BaseHTTPRequestHandler):
                 break
             if data:
                 self._chunk(struct.pack(">BxxxI", STREAMS[stream], len(data)) + data)
-            else:
-                time.sleep(0.01)
         self._chunk(b"")
 
     def _chunk(self, data: bytes) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 PIECE = 16 * 1024
 """docker stores a longer line in pieces."""
+POLL_SECONDS = 0.01
+"""Between two looks at what was written."""
 NEVER = "0001-01-01T00:00:00Z"
 
 
@@ -63,6 +65,7 @@ def messages(root: Path, name: str, *, follow: bool, since: int, tail: int | Non
         if not follow or not running:
             return
         yield "stdout", b""
+        time.sleep(POLL_SECONDS)
 
 
 def _running(folder: Path) -> bool:
