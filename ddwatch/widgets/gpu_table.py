@@ -35,6 +35,8 @@ class Column(NamedTuple):
     """Figures stand at the right, words at the left."""
     optional: bool = False
     """Left out where no card reports it."""
+    varied: bool = False
+    """Whether a card's limits or names may ask for more cells."""
 
 
 def figure_cell(
@@ -90,7 +92,10 @@ def _state_number(gpu: GpuView) -> str:
 SLOWED: tuple[FindingKind, ...] = ("sm-clock", "thermal", "hw-slowdown", "power-brake")
 COLUMNS = (
     Column("index", "GPU", 3, 100, lambda gpu, _: (str(gpu.card.index), "strong")),
-    Column("rank", "rank", 5, 50, lambda gpu, _: (clean(gpu.rank or ABSENT), "label"), right=False, optional=True),
+    Column(
+        "rank", "rank", 5, 50, lambda gpu, _: (clean(gpu.rank or ABSENT), "label"),
+        right=False, optional=True, varied=True,
+    ),
     Column("state", "state", 13, 99, lambda gpu, _: (gpu_words.state_word(gpu), "text"), right=False),
     Column("util", "util %", 6, 90, figure_cell(lambda gpu: number(gpu.card.utilization_ratio, 100))),
     Column(
@@ -104,16 +109,16 @@ COLUMNS = (
         "memory-clock", "mem GHz", 7, 74,
         figure_cell(lambda gpu: gigahertz(gpu.card.memory_clock_hertz), ("memory-clock",), "↓"),
     ),
-    Column("power", "W/limit", 7, 88, figure_cell(_power, ("power-brake",))),
+    Column("power", "W/limit", 7, 88, figure_cell(_power, ("power-brake",)), varied=True),
     Column("heat", "°C", 4, 87, figure_cell(lambda gpu: number(gpu.card.temperature_celsius), ("thermal",), "↑")),
     Column(
         "memory-heat", "mem °C", 6, 36, figure_cell(lambda gpu: number(gpu.card.memory_temperature_celsius)),
         optional=True,
     ),
-    Column("memory", "mem GiB", 7, 72, figure_cell(_memory)),
+    Column("memory", "mem GiB", 7, 72, figure_cell(_memory), varied=True),
     Column("link", "PCIe", 10, 82, figure_cell(gpu_words.link_text, ("pcie-link",)), right=False),
     Column("nvlink", "NVLink", 6, 45, figure_cell(_nvlinks, ("nvlink",)), optional=True),
-    Column("throttle", "throttle", 11, 83, lambda gpu, _: gpu_words.throttle_words(gpu), right=False),
+    Column("throttle", "throttle", 11, 83, gpu_words.throttle_words, right=False),
     Column("errors", "errors", 11, 80, gpu_words.error_words, right=False),
     Column(
         "clock-trend", "clock 2 min", TREND, 70,
@@ -141,11 +146,15 @@ class Layout(NamedTuple):
 
 def layout(gpus: Sequence[GpuView], width: int) -> Layout:
     """The columns that fit beside the mark of the chosen card, the most worth first; what is left widens them."""
-    reported = [
-        column
-        for column in COLUMNS
-        if not column.optional or any(column.cell(gpu, column.width)[0] != ABSENT for gpu in gpus)
-    ]
+    reported: list[Column] = []
+    for column in COLUMNS:
+        if column.optional or column.varied:
+            texts = [column.cell(gpu, column.width)[0] for gpu in gpus if gpu.card.lost is None]
+            if column.optional and all(text == ABSENT for text in texts):
+                continue
+            # What a card is wider by are its limits, which do not change while its figures do.
+            column = column._replace(width=max([column.width, *map(len, texts)]))
+        reported.append(column)
     room, taken = width - 2, 0
     kept: list[Column] = []
     for column in sorted(reported, key=lambda each: -each.worth):
@@ -155,7 +164,7 @@ def layout(gpus: Sequence[GpuView], width: int) -> Layout:
             break
         kept.append(column)
         taken += needed
-    columns = tuple(column for column in COLUMNS if column in kept)
+    columns = tuple(column for column in reported if column in kept)
     gaps = [0, *(1 for _ in columns[1:])]
     # What is left over sets columns apart, before words first: figures at the right and words at the left touch.
     wanted = sorted(range(1, len(columns)), key=lambda place: columns[place].right)

@@ -99,19 +99,23 @@ def state_spans(gpu: GpuView, width: int) -> tuple[Span, ...]:
     return ((f"{sign} ", role), (f"{state_word(gpu):<{width - 2}}"[: width - 2], word))
 
 
-def throttle_words(gpu: GpuView) -> tuple[str, Role]:
+def throttle_words(gpu: GpuView, width: int) -> tuple[str, Role]:
     """The reason that takes most speed now, and how many more; `none`, or a dash where reasons are not reported."""
     if gpu.card.reasons is None:
         return ABSENT, "label"
     order = [name for name in REASONS if name in gpu.reasons]
     order += [name for name in gpu.reasons if name not in REASONS and name != "gpu_idle"]
+    if order[:1] != ["hw_slowdown"] and any(name.startswith("hw_") for name in order[:1]):
+        # The hardware sets this bit together with the one that says why.
+        order = [name for name in order if name != "hw_slowdown"]
     if not order:
         return "none", "label"
     more = f" +{len(order) - 1}" if len(order) > 1 else ""
     found = shown_in(gpu)
     graves = [found[kind] for kind in ("thermal", "hw-slowdown", "power-brake") if kind in found]
     role = GRADES[graves[0].grade][1] if graves else "text"
-    return REASONS.get(order[0], order[0]) + more, role
+    words = clean(REASONS.get(order[0], order[0]))
+    return (words + more if len(words + more) <= width else words[:width]), role
 
 
 def error_parts(gpu: GpuView) -> list[tuple[str, Role]]:
@@ -177,10 +181,13 @@ def link_text(gpu: GpuView) -> str:
 
 
 def of_all(used: float | None, most: float | None, places: int = 0) -> str:
-    """`412/600`; the second part is left out where it is not reported."""
+    """`412/600`, as wide as the second part asks for; that is left out where it is not reported."""
     if used is None:
         return ABSENT
-    return f"{used:.{places}f}" if most is None else f"{used:.{places}f}/{most:.{places}f}"
+    if most is None:
+        return f"{used:.{places}f}"
+    limit = f"{most:.{places}f}"
+    return f"{used:>{len(limit)}.{places}f}/{limit}"
 
 
 def gibibytes(octets: float | None) -> float | None:

@@ -95,6 +95,17 @@ def test_figures_that_change_move_nothing() -> None:
     assert plain(before[1]).index("88/96") == plain(after[1]).index("88/96")
 
 
+def test_a_card_with_longer_limits_and_a_longer_rank_is_not_cut_and_moves_no_other() -> None:
+    frame = gpu_frames.loaded()
+    gpus = list(frame.snapshot.gpus)
+    large = replace(gpus[2].card, power_watts=1012.0, power_limit_watts=1200.0, memory_used_bytes=170 * 2**30)
+    gpus[2] = replace(gpus[2], card=large, rank="DP0 TP2", reasons=("hw_slowdown", "hw_thermal_slowdown", "sync_boost"))
+    rows = table(gpus, 160, 20)
+    assert len({width_of(row) for row in rows}) == 1
+    assert " 1012/1200 " in plain(rows[3]) and " DP0 TP2 " in plain(rows[3])
+    assert plain(rows[3]).index("x16 G5") == plain(rows[1]).index("x16 G5")
+
+
 def test_the_odd_card_stands_out_by_sign_word_and_arrow_in_any_colour() -> None:
     frame = gpu_frames.straggler()
     odd = cells(frame, 2)
@@ -121,7 +132,7 @@ def test_a_resting_card_is_well_though_its_link_and_clock_are_low() -> None:
 
 def test_a_power_cap_alone_is_told_and_accuses_nobody() -> None:
     capped = gpu_frames.power_cap().snapshot.gpus
-    assert {throttle_words(gpu) for gpu in capped} == {("power cap", "text")}
+    assert {throttle_words(gpu, 11) for gpu in capped} == {("power cap", "text")}
     assert {state_word(gpu) for gpu in capped} == {"ok"}
     assert normal_words(capped) == "8 of 8 normal"
 
@@ -176,9 +187,14 @@ def test_a_reason_comes_before_what_follows_from_it() -> None:
     assert notable(gpu_frames.throttled().snapshot.gpus[5])[0].kind == "thermal"
     gpu = gpu_frames.throttled().snapshot.gpus[5]
     both = replace(gpu, reasons=("sw_power_cap", "sw_thermal_slowdown"))
-    assert throttle_words(both) == ("thermal +1", "notice")
+    assert throttle_words(both, 11) == ("thermal +1", "notice")
+    assert throttle_words(both, 8) == ("thermal", "notice")
+    hard = replace(gpu, reasons=("hw_slowdown", "hw_thermal_slowdown", "sw_power_cap"))
+    assert throttle_words(hard, 13) == ("HW thermal +1", "notice")
+    assert throttle_words(replace(hard, reasons=hard.reasons[:2]), 11) == ("HW thermal", "notice")
+    assert throttle_words(replace(hard, reasons=("hw_slowdown",)), 11) == ("HW slowdown", "notice")
     strange = replace(gpu, reasons=("0x400",), findings=())
-    assert throttle_words(strange) == ("0x400", "text")
+    assert throttle_words(strange, 11) == ("0x400", "text")
 
 
 def test_sixteen_cards_stand_in_two_halves_where_there_is_room_and_are_else_told_to_be_hidden() -> None:
