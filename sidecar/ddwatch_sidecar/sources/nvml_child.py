@@ -59,9 +59,11 @@ ANOTHER_WAY = ABSENT | {nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, nvml.NVML_ERR
 class Card:
     """One card; a field that fails is absent, a card that is lost is left alone."""
 
-    def __init__(self, index: int, handle: Any, lost: str | None, *, throughput: bool) -> None:
+    def __init__(
+        self, index: int, handle: Any, lost: str | None, slow: Sequence[nvml_fields.Field] = nvml_fields.SLOW
+    ) -> None:
         self._handle = handle
-        self._slow = (*nvml_fields.SLOW, nvml_fields.THROUGHPUT) if throughput else nvml_fields.SLOW
+        self._slow = slow
         self._unsupported: set[str] = set()
         self._ways: dict[str, int] = {}
         self._held: dict[str, Any] = {}
@@ -176,7 +178,9 @@ class Reader:
     """All cards of one opened NVML."""
 
     def __init__(self, skipped: frozenset[int], *, throughput: bool) -> None:
-        self._throughput = throughput
+        self._driver = self._version()
+        more = (nvml_fields.THROUGHPUT,) if throughput else ()
+        self._slow = (*nvml_fields.SLOW, nvml_fields.values_of(self._driver), *more)
         self._skipped = skipped
         count = min(nvml.nvmlDeviceGetCount(), CARDS_AT_MOST)
         self._count = count
@@ -185,11 +189,14 @@ class Reader:
 
     def opened(self) -> Opened:
         """The first line."""
+        return Opened(driver=self._driver, cards=len(self._cards), watches_xids=self._events is not None)
+
+    @staticmethod
+    def _version() -> str | None:
         try:
-            driver: str | None = str(nvml.nvmlSystemGetDriverVersion())
+            return str(nvml.nvmlSystemGetDriverVersion())
         except (nvml.NVMLError, UnicodeDecodeError):
-            driver = None
-        return Opened(driver=driver, cards=len(self._cards), watches_xids=self._events is not None)
+            return None
 
     def changed(self) -> bool:
         """Whether cards have come or gone, so that all have to be counted anew."""
@@ -224,13 +231,13 @@ class Reader:
 
     def _card(self, index: int) -> Card:
         if index in self._skipped:
-            return Card(index, None, "left alone, because reading it stopped the driver's library", throughput=False)
+            return Card(index, None, "left alone, because reading it stopped the driver's library")
         try:
-            return Card(index, nvml.nvmlDeviceGetHandleByIndex(index), None, throughput=self._throughput)
+            return Card(index, nvml.nvmlDeviceGetHandleByIndex(index), None, self._slow)
         except nvml.NVMLError as error:
             if error.value in FATAL:
                 raise
-            return Card(index, None, str(error), throughput=False)
+            return Card(index, None, str(error))
 
     def _watch(self) -> Any:
         """An event set for Xid faults, None where no card has one."""

@@ -1,7 +1,7 @@
 """How each value of a card is read with pynvml: every field by itself, so that one that fails is merely absent.
 
 Units come from the NVML reference: clocks in MHz, power in mW, PCIe throughput in KB/s, the counters of clock-event
-reasons in ns.
+reasons in ns under each of their numbers (nvidia-smi prints them in us).
 """
 
 from collections.abc import Callable, Mapping
@@ -44,13 +44,13 @@ RECOVERY = {
 MEMORY_TEMPERATURE_ID = 82
 RETIRED_PENDING_ID = 31
 RECOVERY_ACTION_ID = 230
-REASON_IDS = {
-    74: "sw_power_cap",
-    76: "sync_boost",
-    269: "sw_thermal_slowdown",
-    270: "hw_thermal_slowdown",
-    271: "hw_power_brake_slowdown",
-}
+REASON_IDS = {74: "sw_power_cap", 76: "sync_boost"}
+SLOWDOWNS = ("sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
+"""Counters with numbers in a row, from the one that `reason_ids` chooses by the driver."""
+MOVED = (580, 82)
+"""From this driver on they have their present numbers."""
+BEFORE = ((575, 0), (580, 65))
+"""First and last driver that is known to have had them at the numbers that mean power smoothing now."""
 NVLINK_ERROR_IDS = {38: "crc", 52: "replay", 59: "recovery"}
 """Field ids are written as numbers: older releases of pynvml do not name the newer ones."""
 
@@ -170,9 +170,32 @@ def _field_value(found: Any) -> int | None:
     return None if number is None else _known(int(number))
 
 
-def _values(handle: Handle) -> Mapping[str, Any]:
-    """Everything that only the batched call knows; each entry has its own return code."""
-    wanted = [MEMORY_TEMPERATURE_ID, RETIRED_PENDING_ID, RECOVERY_ACTION_ID, *REASON_IDS, *NVLINK_ERROR_IDS]
+def reason_ids(driver: str | None) -> dict[int, str]:
+    """The numbers of the counters of clock-event reasons, all in ns, by the driver's version.
+
+    NVIDIA has given the same numbers to other values from one driver to the next, so a driver of which it is not known
+    is not asked: absent is better than wrong.
+    """
+    parts = [int(part) for part in (driver or "").split(".")[:2] if part.isdigit()]
+    version = (parts[0], parts[1] if len(parts) > 1 else 0) if parts else (0, 0)
+    if version >= MOVED:
+        first = 269
+    elif BEFORE[0] <= version <= BEFORE[1]:
+        first = 251
+    else:
+        return REASON_IDS
+    return {**REASON_IDS, **{first + place: name for place, name in enumerate(SLOWDOWNS)}}
+
+
+def values_of(driver: str | None) -> Field:
+    """Everything that only the batched call knows, in one call."""
+    reasons = reason_ids(driver)
+    return Field("values", (lambda handle: _values(handle, reasons),))
+
+
+def _values(handle: Handle, reasons: Mapping[int, str]) -> Mapping[str, Any]:
+    """Each entry has its own return code."""
+    wanted = [MEMORY_TEMPERATURE_ID, RETIRED_PENDING_ID, RECOVERY_ACTION_ID, *reasons, *NVLINK_ERROR_IDS]
     answered = nvml.nvmlDeviceGetFieldValues(handle, wanted)
     values = {entry.fieldId: _field_value(entry) for entry in answered}
     action = values.get(RECOVERY_ACTION_ID)
@@ -181,7 +204,7 @@ def _values(handle: Handle) -> Mapping[str, Any]:
         "memory_temperature_celsius": None if not temperature else float(temperature),
         "recovery_action": None if action is None else RECOVERY.get(action, f"action {action}"),
         "reason_seconds": {
-            name: value * 1e-9 for number, name in REASON_IDS.items() if (value := values.get(number)) is not None
+            name: value * 1e-9 for number, name in reasons.items() if (value := values.get(number)) is not None
         },
         "nvlink_errors": {
             name: value for number, name in NVLINK_ERROR_IDS.items() if (value := values.get(number)) is not None
@@ -267,12 +290,11 @@ SLOW: tuple[Field, ...] = (
     Field("mig", (_mig,)),
     Field("replays", (_number("pcie_replays", "nvmlDeviceGetPcieReplayCounter"),)),
     Field("ecc", (_ecc,)),
-    Field("values", (_values,)),
     Field("remapped rows", (_remapped,)),
     Field("links", (_links,)),
     Field("processes", (_processes,)),
 )
-"""Read every 30 s."""
+"""Read every 30 s, with `values_of` the driver."""
 
 THROUGHPUT = Field("pcie throughput", (_pcie,))
 """Off by default: the call blocks for tens of milliseconds while the driver samples."""

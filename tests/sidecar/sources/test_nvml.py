@@ -179,6 +179,16 @@ def test_what_the_driver_does_not_know_is_absent(stub: Stub) -> None:
     assert (card.performance_state, card.pcie_generation, card.pcie_width, card.pcie_replays) == (None,) * 4
 
 
+@pytest.mark.parametrize(("driver", "seconds"), [("580.95.05", 2.0), ("580.65.06", 7.0), ("570.172.08", None)])
+def test_the_time_under_heat_is_that_of_the_drivers_own_counter(stub: Stub, driver: str, seconds: float | None) -> None:
+    """In nanoseconds; one driver's number for it is another one's power smoothing."""
+    world = stub(f"sys driver {driver}", "gpu * field_270 2000000000", "gpu * field_252 7000000000")
+    world.until(lambda: world.readings)
+
+    assert world.cards[0].reason_seconds.get("hw_thermal_slowdown") == seconds
+    assert world.cards[0].reason_seconds["sw_power_cap"] == 5.0
+
+
 def test_a_split_card_has_no_utilization_even_when_the_driver_says_0(stub: Stub) -> None:
     world = stub("gpu 0 mig 1", "gpu 0 utilization 0")
     world.until(lambda: world.readings)

@@ -94,7 +94,7 @@ def test_numbers_of_batched_fields_are_those_of_the_library() -> None:
     assert nvml_fields.RECOVERY_ACTION_ID == pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
     assert nvml_fields.MEMORY_TEMPERATURE_ID == pynvml.NVML_FI_DEV_MEMORY_TEMP
     assert nvml_fields.RETIRED_PENDING_ID == pynvml.NVML_FI_DEV_RETIRED_PENDING
-    assert list(nvml_fields.REASON_IDS) == [
+    assert list(nvml_fields.reason_ids("580.95.05")) == [
         pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP,
         pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST,
         pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
@@ -106,6 +106,31 @@ def test_numbers_of_batched_fields_are_those_of_the_library() -> None:
         pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
         pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
     ]
+
+
+@pytest.mark.parametrize(
+    ("driver", "first"),
+    [
+        ("615.71.02", 269),
+        ("580.82.07", 269),
+        ("580.76.05", None),
+        ("580.65.06", 251),
+        ("575.51.03", 251),
+        ("570.172.08", None),
+        ("535.288.01", None),
+        ("595", 269),
+        ("a driver", None),
+        (None, None),
+    ],
+)
+def test_counters_of_heat_are_asked_for_by_the_number_that_this_driver_gives_them(
+    driver: str | None, first: int | None
+) -> None:
+    """The same numbers mean power smoothing in other drivers: a wrong one would be a wrong time, none is absent."""
+    ids = nvml_fields.reason_ids(driver)
+
+    assert {ids[74], ids[76]} == {"sw_power_cap", "sync_boost"}
+    assert [number for number in ids if number > 76] == ([] if first is None else [first, first + 1, first + 2])
 
 
 @pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("0\n", 0), ("-1\n", None), ("x", None)])
