@@ -8,15 +8,20 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ddwatch.core import wire
 from ddwatch.discovery.find import find
 from ddwatch.discovery.machine import Machine
-from tests.e2e.real_sglang.server import serving
+from tests.e2e.real_sglang.server import Background, serving
+from tests.e2e.real_sglang.test_restart import SIDECAR, within
 from tests.fakes.standing_in import proc_of
+from tests.sidecar.running import running
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(600)]
 
 
-def test_a_real_server_is_found_and_watched_without_a_word(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_real_server_is_found_and_watched_without_a_word(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path_factory.mktemp("discovery")
     records = folder / "records"
     more = ("--enable-forward-pass-metrics", "--export-metrics-to-file", "--export-metrics-to-file-dir", str(records))
@@ -33,6 +38,14 @@ def test_a_real_server_is_found_and_watched_without_a_word(tmp_path_factory: pyt
             env={**os.environ, "DDWATCH_PROC": str(proc), "DDWATCH_LISTEN": "127.0.0.1:9"},
             check=False,
         )
+        monkeypatch.setenv("DDWATCH_PROC", str(proc))
+        with running(*SIDECAR) as sidecar, Background(server, 1, users=1):
+
+            def up() -> set[str]:
+                sources = wire.decode_snapshot(sidecar.get("/v1/snapshot").content).sources
+                return {source.name for source in sources if source.state == "up"}
+
+            within(60, lambda: up() >= {"log", "loads", "metrics", "fpm", "requests"}, "every source that was found")
     assert (found.pid, found.url, found.listening) == (server.process.pid, server.url, True)
     assert found.log.source == str(server.log)
     assert (found.name, found.version, found.schedulers) == ("tiny", "0.5.23", 1)
