@@ -6,13 +6,19 @@ from ddwatch.probes.server import Facts, Server
 from ddwatch.probes.surroundings import Sight
 
 SWITCHES = (
-    ("Prometheus page", "enable_metrics", "--enable-metrics", "/metrics", "queue and cache figures of SGLang itself"),
+    (
+        "Prometheus page",
+        "enable_metrics",
+        "--enable-metrics",
+        "/metrics",
+        "tokens, queue and context of SGLang's own (--sglang-url)",
+    ),
     (
         "forward passes",
         "enable_forward_pass_metrics",
         "--enable-forward-pass-metrics",
         "ZMQ",
-        "the GPU's share of each step, and contexts that count shared prefixes",
+        "the GPU's share of each step, and contexts that count shared prefixes (--fpm NAME)",
     ),
 )
 

@@ -49,11 +49,11 @@ class _Rank:
         """What is wrong with what it sends."""
         self.refused_at: float | None = None
 
-    def connect(self, context: "zmq.Context[zmq.Socket[bytes]]") -> None:
+    def connect(self, context: "zmq.Context[zmq.Socket[bytes]]", high_water: int) -> None:
         """Connects; ZMQ goes on trying, and connects again, by itself."""
         socket = context.socket(zmq.SUB)
         socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.RCVHWM, HIGH_WATER)
+        socket.setsockopt(zmq.RCVHWM, high_water)
         socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_MESSAGE)
         socket.setsockopt(zmq.RECONNECT_IVL, 200)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
@@ -123,13 +123,15 @@ class FpmEndpoint:
 
     name = "fpm"
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, high_water: int = HIGH_WATER) -> None:
         """Prepares to listen.
 
         Args:
             endpoint: as SGLang's --forward-pass-metrics-ipc-name: `ipc:///run/fpm` (ranks are at `.0`, `.1`, …), or
                 `tcp://host:port` of a single rank; a bare path is an ipc name.
+            high_water: messages of one rank that may wait.
         """
+        self._high_water = high_water
         self._endpoint = endpoint if "://" in endpoint else IPC + endpoint
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._ranks: dict[str, _Rank] = {}
@@ -170,11 +172,11 @@ class FpmEndpoint:
             rank = self._ranks.get(address)
             if rank is None:
                 rank = self._ranks[address] = _Rank(address, name, now)
-                rank.connect(context)
+                rank.connect(context, self._high_water)
             elif rank.refused_at is not None and now - rank.refused_at >= REFUSED_SECONDS:
                 # Whether the trouble is over shows with the first pass.
                 rank.refused_at = None
-                rank.connect(context)
+                rank.connect(context, self._high_water)
 
     def _places(self) -> dict[str, str]:
         """Addresses of the ranks that are there now, with their names."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import zmq
-from ddwatch_sidecar.sources import fpm
 from ddwatch_sidecar.sources.fpm import REFUSED_SECONDS, SILENT_SECONDS, FpmEndpoint, Heard
 
 from ddwatch.core.engine import ForwardPass
@@ -62,9 +61,9 @@ def base(tmp_path: Path) -> Iterator[Path]:
     yield path if len(str(path)) < len(str(tmp_path / "fpm")) else tmp_path / "fpm"
 
 
-def during(where: Path | str, story: Callable[[Listening], Awaitable[Any]]) -> Any:
+def during(where: Path | str, story: Callable[[Listening], Awaitable[Any]], **options: int) -> Any:
     async def run() -> Any:
-        endpoint = FpmEndpoint(str(where))
+        endpoint = FpmEndpoint(str(where), **options)
         try:
             return await story(Listening(endpoint))
         finally:
@@ -216,9 +215,7 @@ def test_garbage_among_passes_is_passed_over_and_garbage_alone_is_told(base: Pat
     during(base, story)
 
 
-def test_a_subscriber_that_sleeps_loses_passes_and_nobody_waits(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fpm, "HIGH_WATER", 10)
-
+def test_a_subscriber_that_sleeps_loses_passes_and_nobody_waits(base: Path) -> None:
     async def story(listening: Listening) -> None:
         with Engine(base) as engine:
             await listening.subscribed(engine)
@@ -235,7 +232,7 @@ def test_a_subscriber_that_sleeps_loses_passes_and_nobody_waits(base: Path, monk
         counters = [one.counter for one in listening.passes]
         assert counters == sorted(set(counters))
 
-    during(base, story)
+    during(base, story, high_water=10)
 
 
 def test_passes_taken_at_once_are_spread_over_the_time_they_took(base: Path) -> None:
