@@ -286,7 +286,7 @@ def _state(past: CardPast, found: tuple[Finding, ...]) -> GpuState:
         return "critical"
     if any(item.grade == "warning" for item in found):
         return "notice"
-    return "idle" if past.loaded is False else "ok"
+    return "idle" if past.resting else "ok"
 
 
 def _event(item: Finding) -> EventKind:

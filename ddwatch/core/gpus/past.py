@@ -79,6 +79,13 @@ class CardPast:
             return None
         return self._busy_in_a_row >= BUSY_READINGS
 
+    @property
+    def resting(self) -> bool:
+        """Whether none of the last readings found it at work; a short pause between two requests is no rest."""
+        newest = list(self.recent)[-BUSY_READINGS:]
+        ratios = [seen.card.utilization_ratio for seen in newest]
+        return all(ratio is not None and ratio < BUSY for ratio in ratios)
+
     def learn(self) -> None:
         """Takes the newest reading as normal; call it only while nothing is wrong with the card."""
         if self.loaded and not (self.card.reasons or 0) & BAD:
