@@ -182,7 +182,7 @@ def report(sights: "Sequence[Sight]", code: Exit, running: "Found") -> dict[str,
     """The JSON document."""
     import msgspec
 
-    return {
+    document = {
         "schema": SCHEMA,
         "sentence": sentence_of(code),
         "sights": [
@@ -197,6 +197,16 @@ def report(sights: "Sequence[Sight]", code: Exit, running: "Found") -> dict[str,
         ],
         "servers": [msgspec.to_builtins(server) for server in running.servers],
     }
+    return {key: as_text(value) for key, value in document.items()}
+
+
+def as_text(value: Any) -> Any:
+    """A value whose texts are text: a name of a file may be any bytes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {key: as_text(inner) for key, inner in value.items()}
+    return [as_text(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def write_text(sights: "Sequence[Sight]", code: Exit, bundle: str | None) -> None:

@@ -17,11 +17,16 @@ def looked_into(running: "Found", url: str | None) -> "FoundServer | None":
 
 def server_sights(running: "Found", examined: "FoundServer | None") -> "list[Sight]":
     """A line per server, or one that says that there is none."""
+    from ddwatch.core.servers.found import left_over
     from ddwatch.probes.surroundings import Sight
 
     if not running.servers:
         return [Sight(name="processes", state="absent", source="processes", detail=running.none)]
     found: list[Sight] = []
+    if running.leftovers:
+        kill = " ".join(["kill", *(str(pid) for pid in running.leftovers)])
+        detail = left_over(running.leftovers)
+        found.append(Sight(name="processes", state="partly", source="processes", detail=detail, command=kill))
     for server in running.servers:
         found.append(server_sight(server))
         if server is not examined and server.url is not None:

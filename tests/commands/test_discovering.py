@@ -33,13 +33,13 @@ def ddwatch(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_one_server_is_found_and_read(tmp_path: Path) -> None:
-    log = tmp_path / "my sglang.log"
+    log = tmp_path / os.fsdecode(b"caf\xe9 sglang.log")
     with log.open("ab") as file, standing_in("--model-path", "x/kimi", stdout=file, stderr=file) as server:
         done = ddwatch("--once", **isolated(tmp_path, server))
     assert done.returncode == 3, done.stderr
     assert "throughput: 32.2 tokens per second (from log, " in done.stdout
     assert done.stderr.splitlines()[0] == (
-        f"ddwatch: found told/by-itself (pid {server.pid}), reading {log} and {server.url}"
+        f"ddwatch: found told/by-itself (pid {server.pid}), reading {tmp_path}/caf? sglang.log and {server.url}"
     )
 
 

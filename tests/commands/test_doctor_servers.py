@@ -1,6 +1,7 @@
 """`ddwatch doctor` on a machine where SGLang runs: it finds the server, its port and its log by itself."""
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -42,6 +43,19 @@ def test_a_server_is_examined_without_being_named(
     assert f"✓ pid {server.pid}" in text
 
 
+def test_a_log_whose_name_is_no_text_is_read_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / os.fsdecode(b"caf\xe9 \x1b]0;x.log")
+    with log.open("ab") as file, standing_in(stderr=file) as server:
+        alone(tmp_path, monkeypatch, server)
+        done = said(["doctor", *NOWHERE, "--json"], capsys)
+        text = said(["doctor", *NOWHERE], capsys).out
+    (one,) = held_against("doctor.json", done.out)["servers"]
+    assert one["log"]["source"].endswith("caf? \x1b]0;x.log")
+    assert "\x1b" not in text
+
+
 def test_every_server_is_listed_and_the_others_have_their_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -54,6 +68,18 @@ def test_every_server_is_listed_and_the_others_have_their_command(
     assert f"ddwatch doctor {two.url}" not in commands
     assert {server["pid"] for server in document["servers"]} == {one.pid, two.pid}
     assert [sight for sight in document["sights"] if "thrown away" in sight["detail"]]
+
+
+def test_what_a_killed_server_left_behind_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with standing_in() as killed, standing_in() as server:
+        left = [pid for pid in killed.family() if pid != killed.pid]
+        monkeypatch.setenv("DDWATCH_PROC", str(proc_of(tmp_path / "proc", *left, *server.family())))
+        document = held_against("doctor.json", said(["doctor", *NOWHERE, "--json"], capsys).out)
+    (sight,) = [one for one in document["sights"] if one["name"] == "processes"]
+    assert "left over from a server that is gone" in sight["detail"]
+    assert sight["command"] == f"kill {' '.join(str(pid) for pid in sorted(left))}"
 
 
 def test_no_server_is_said_with_what_was_looked_for(

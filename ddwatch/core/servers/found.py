@@ -236,6 +236,12 @@ def none_found(looked_at: int, leftovers: Sequence[int], *, hidden: bool) -> str
     if hidden:
         text += "; this host hides the processes of other users (hidepid), root would see them"
     if leftovers:
-        pids = ", ".join(str(pid) for pid in leftovers[:4]) + (" …" if len(leftovers) > 4 else "")
-        text += f"; pid {pids} is left over from a server that is gone, and may still hold its GPUs"
+        text += f"; {left_over(leftovers)}"
     return text
+
+
+def left_over(pids: Sequence[int]) -> str:
+    """What is said of children whose server is gone."""
+    told = ", ".join(str(pid) for pid in pids[:4]) + (" …" if len(pids) > 4 else "")
+    verb = "is" if len(pids) == 1 else "are"
+    return f"pid {told} {verb} left over from a server that is gone, and may still hold its GPUs"

@@ -120,7 +120,9 @@ def test_nothing_found_says_what_was_looked_for() -> None:
     assert "none of the 87 processes here is an SGLang server (python -m sglang.launch_server" in text
     assert "hidepid" not in text
     assert "hidepid" in none_found(3, (), hidden=True)
-    assert "pid 5, 6 is left over" in none_found(3, (5, 6), hidden=False)
+    assert "pid 5, 6 are left over" in none_found(3, (5, 6), hidden=False)
+    assert "pid 5 is left over" in none_found(3, (5,), hidden=False)
+    assert "pid 1, 2, 3, 4 … are left over" in none_found(3, (1, 2, 3, 4, 5), hidden=False)
 
 
 @given(
