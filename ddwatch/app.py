@@ -18,7 +18,7 @@ from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
 from ddwatch.bell import Bell
-from ddwatch.core.alert_view import AlertView
+from ddwatch.core.alert_view import AlertAction, AlertView
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Snapshot
 from ddwatch.feeds.contract import Feed
@@ -35,7 +35,7 @@ from ddwatch.following import (
 from ddwatch.screens.overview import Overview
 from ddwatch.screens.page import Page
 from ddwatch.screens.pages import PAGES
-from ddwatch.widgets.alerts import Action, AlertListing
+from ddwatch.widgets.alerts import AlertListing
 from ddwatch.widgets.terminal import AsciiDriver, HungUp, TerminalDriver, speaks_utf8, wants_mouse
 from ddwatch.widgets.view import WINDOWS, View
 from ddwatch.widgets.zones import LocalZone
@@ -347,7 +347,7 @@ class DDWatch(App[None]):
             self.ask(self._asks, shown.snapshot, message.action, message.alert)
 
     @work(thread=True, group="asking")
-    def ask(self, asks: Asks, snapshot: Snapshot, action: Action, alert: AlertView) -> None:
+    def ask(self, asks: Asks, snapshot: Snapshot, action: AlertAction, alert: AlertView) -> None:
         """Writes where the sidecar reads it."""
         self.post_message(Answered(asks(snapshot, action, alert)))
 

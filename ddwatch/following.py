@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 
 from textual.message import Message
 
-from ddwatch.core.alert_view import AlertView
+from ddwatch.core.alert_view import AlertAction, AlertView
 from ddwatch.core.records import SourceFault
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.feeds.contract import Feed
-from ddwatch.widgets.alerts import Action
 from ddwatch.widgets.view import Link, ReplayStatus
 
 STALE_AFTER = 5.0
@@ -132,5 +131,5 @@ class PastOpened(Message):
 
 Past = Callable[[Snapshot, float], Feed | str]
 """Opens what was recorded at a moment as a feed; one sentence where that cannot be."""
-Asks = Callable[[Snapshot, Action, AlertView], str]
+Asks = Callable[[Snapshot, AlertAction, AlertView], str]
 """Acknowledges, mutes or undoes; returns one sentence."""

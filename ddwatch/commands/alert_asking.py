@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ddwatch.alert_desk import Unusable, desk_of
 from ddwatch.core.alert_orders import Orders
-from ddwatch.core.alert_view import AlertView
+from ddwatch.core.alert_view import AlertAction, AlertView
 from ddwatch.core.exits import CommandFailed
 from ddwatch.core.snapshot import NoteName, Snapshot
 
@@ -84,3 +84,23 @@ class Asking:
             desk.change(edit)
         except Unusable as error:
             raise CommandFailed(f"this cannot be asked: {error}") from error
+
+
+def ask(snapshot: Snapshot, action: AlertAction, alert: AlertView) -> str:
+    """Does what a key of the screen asks for; one sentence of what has come of it."""
+    asking = Asking(snapshot)
+    try:
+        if action == "mute":
+            return asking.mute(alert.name, KEY_SECONDS)
+        if action == "acknowledge":
+            if alert.open:
+                return asking.acknowledge([alert])
+            what = "is over" if alert.state == "resolved" else "is only suspected, and nobody was told"
+            return f"{alert.name} {what}: there is nothing to acknowledge"
+        if any(mute.name == alert.name for mute in snapshot.mutes):
+            return asking.unmute(alert.name)
+        if alert.state == "acknowledged":
+            return asking.reopen([alert])
+        return f"{alert.name} is neither acknowledged nor muted"
+    except CommandFailed as failure:
+        return failure.sentence

@@ -78,11 +78,15 @@ def checked(action: str, name: str | None, arguments: argparse.Namespace) -> Non
 
 def newest(arguments: argparse.Namespace) -> "Snapshot":
     """The sidecar's newest snapshot."""
+    from ddwatch.commands.discovering import sidecar_url
     from ddwatch.commands.live import local_sidecar, token_of
     from ddwatch.commands.once import fetch
 
     token = token_of(arguments.token_file)
-    return fetch(str(arguments.url or local_sidecar(token)), token)[0]
+    url: str | None = arguments.url or local_sidecar(token)
+    if url is None:
+        raise CommandFailed(f"ddwatch alerts: no sidecar answers at {sidecar_url()}; give --url URL")
+    return fetch(url, token)[0]
 
 
 def asked(action: str, name: str, snapshot: "Snapshot", arguments: argparse.Namespace) -> int:

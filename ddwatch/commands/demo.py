@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "ddwatch.demo/1"
 LOG = "sglang.log"
+RECORDINGS = "recordings"
+"""Folder of what is recorded, so that the minute before an alert can be shown; gone with the simulation."""
 CARDS = "cards"
 """File with the state of the simulated GPUs."""
 OFF = ("0", "false", "no", "off")
@@ -211,6 +213,7 @@ def stage(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
     with private_folder() as folder, service_for(arguments, folder) as service:
         service.wait_until_live()
         words = ["--simulated", "--time-scale", str(arguments.speed), "--sglang-url", service.url]
+        words += ["--record", str(folder / RECORDINGS)]
         cards = {"DDWATCH_NVML_SCENARIO": str(folder / CARDS)}
         with sidecar_for(str(folder / LOG), more=[*words, *gpu_words(folder)], variables=cards) as child:
             service.go()
@@ -244,8 +247,10 @@ def headless(arguments: argparse.Namespace, child: "SidecarChild") -> int:
 def screen(arguments: argparse.Namespace, child: "SidecarChild") -> int:
     """The real screen on the sidecar's stream."""
     from ddwatch.app import DDWatch
+    from ddwatch.commands.alert_asking import ask
     from ddwatch.commands.live import ChildFeed
+    from ddwatch.commands.recorded_past import past_of
 
-    app = DDWatch(ChildFeed(child), ascii_only=arguments.ascii or None)
+    app = DDWatch(ChildFeed(child), ascii_only=arguments.ascii or None, past=past_of, asks=ask)
     app.run()
     return app.return_code or Exit.OK

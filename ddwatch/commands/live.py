@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="print one plain reading, exit with the verdict's code")
     parser.add_argument("--json", action="store_true", help="with --once: print the snapshot document")
     parser.add_argument("--window", type=int, choices=WINDOWS, default=5, metavar="MIN", help="1, 5, 15 or 60 (5)")
+    parser.add_argument(
+        "--bell",
+        nargs="?",
+        const="page",
+        choices=("page", "notice"),
+        help="ring the terminal's bell once for each page that begins to fire; notice: for notices too",
+    )
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
     parser.add_argument("--mouse", action="store_true", help="mouse even in tmux and over SSH")
 
@@ -45,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Shows the screen, or prints one reading."""
     if arguments.json and not arguments.once:
         raise CommandFailed("ddwatch: --json needs --once", Exit.USAGE)
+    if arguments.bell is not None and arguments.once:
+        raise CommandFailed("ddwatch: --bell is for the screen, and --once draws none", Exit.USAGE)
     named = arguments.log is not None or arguments.sglang_url is not None
     if named and arguments.url is not None:
         raise CommandFailed("ddwatch: --url is a sidecar that runs; --log and --sglang-url start one", Exit.USAGE)
@@ -263,8 +272,18 @@ class ChildFeed:
 def screen(arguments: argparse.Namespace, feed: "LiveFeed | ChildFeed") -> int:
     """The screen until the reader leaves."""
     from ddwatch.app import DDWatch
+    from ddwatch.bell import Bell
+    from ddwatch.commands.alert_asking import ask
+    from ddwatch.commands.recorded_past import past_of
 
-    app = DDWatch(feed, ascii_only=arguments.ascii or None, window=60.0 * arguments.window)
+    app = DDWatch(
+        feed,
+        ascii_only=arguments.ascii or None,
+        window=60.0 * arguments.window,
+        past=past_of,
+        asks=ask,
+        bell=Bell(arguments.bell) if arguments.bell is not None else None,
+    )
     if arguments.mouse:
         app.run(mouse=True)
     else:

@@ -49,7 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --headless: exit 2 if one of these verdicts ever held, e.g. slow-step",
     )
     parser.add_argument("--tz", metavar="ZONE", help="zone of the log's stamps, e.g. UTC (default: this machine's)")
-    parser.add_argument("--from", dest="start", metavar="TIME", help="begin at HH:MM[:SS] or 'YYYY-MM-DD HH:MM:SS'")
+    parser.add_argument(
+        "--from", "--at", dest="start", metavar="TIME", help="begin at HH:MM[:SS] or 'YYYY-MM-DD HH:MM:SS'"
+    )
+    parser.add_argument(
+        "--alert", type=int, metavar="N", help="of a recording: begin a minute before its Nth alert, 1 is the newest"
+    )
     parser.add_argument("--profile", metavar="NAME|FILE", help="judge by this profile, not by the log alone")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
 
@@ -108,12 +113,16 @@ def run(arguments: argparse.Namespace) -> int:
             raise CommandFailed(f"ddwatch replay: {flag} needs --headless", Exit.USAGE)
     if not arguments.speed >= 0:
         raise CommandFailed("ddwatch replay: --speed is 0 (flat out) or more", Exit.USAGE)
+    if arguments.alert is not None and (arguments.start is not None or arguments.alert < 1):
+        raise CommandFailed("ddwatch replay: --alert counts from 1, and stands alone, without --at", Exit.USAGE)
     zone = zone_named(arguments.tz)
     moment = moment_named(arguments.start, zone)
     if arguments.log != "-" and is_recording(arguments.log):
         from ddwatch.commands.replay_recording import play
 
         return play(arguments, zone, moment)
+    if arguments.alert is not None:
+        raise CommandFailed("ddwatch replay: --alert needs a recording: a log tells of alerts as it is played")
     if arguments.headless:
         with open_log(arguments.log) as lines:
             if arguments.log == "-":

@@ -9,6 +9,7 @@ from datetime import datetime, timezone, tzinfo
 
 from ddwatch import __version__
 from ddwatch.commands.replay_account import Account, Words
+from ddwatch.core.alert_view import BEFORE_SECONDS
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch.core.recording import flags_of
 from ddwatch.core.snapshot import VerdictName
@@ -28,9 +29,21 @@ def play(arguments: argparse.Namespace, zone: tzinfo | None, moment: Moment | No
         if recording.name != shown(arguments.log):
             sys.stderr.write(f"ddwatch replay: the newest recording there is {recording.name}\n")
         begin = moment(bounds[0]) if moment is not None else -math.inf
+        if arguments.alert is not None:
+            begin = before_alert(recording, bounds[1], arguments.alert)
         if arguments.headless:
             return headless(recording, zone, begin=begin, as_json=arguments.json, fail_on=arguments.fail_on)
     return screen(str(recording.path), arguments, zone, bounds=bounds, begin=begin)
+
+
+def before_alert(recording: Recording, ended_at: float, number: int) -> float:
+    """A minute before the Nth incident of the log that the recording ends with; raises CommandFailed without one."""
+    last = recording.snapshot(ended_at)
+    alerts = [alert for alert in last.alerts if alert.state != "pending"] if last is not None else []
+    if number > len(alerts):
+        there = f"there are {len(alerts)}" if alerts else "nothing was wrong as far as it goes back"
+        raise CommandFailed(f"ddwatch replay: {recording.name} has no alert {number}: {there}")
+    return alerts[number - 1].since - BEFORE_SECONDS
 
 
 def headless(

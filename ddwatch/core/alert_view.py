@@ -10,6 +10,13 @@ AlertState = Literal["pending", "firing", "acknowledged", "muted", "resolved"]
 """Suspected and not sure; wrong; wrong and known to somebody; wrong and told to nobody; over."""
 
 
+AlertAction = Literal["acknowledge", "mute", "undo"]
+"""What can be asked of an incident."""
+
+BEFORE_SECONDS = 60.0
+"""How long before an incident its past is shown from."""
+
+
 class AlertView(Struct, frozen=True, kw_only=True):
     """One incident, or one suspicion that may become one."""
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from ddwatch.core.alert_view import AlertView, MuteView
+from ddwatch.core.alert_view import BEFORE_SECONDS, AlertAction, AlertView, MuteView
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.widgets.events import SIGNS, when
 from ddwatch.widgets.figures import clock, duration, figure, milliseconds
@@ -15,14 +15,10 @@ from ddwatch.widgets.listing import Listing
 from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged, spread, width_of, wrapped
 from ddwatch.widgets.view import View
 
-BEFORE_SECONDS = 60.0
-"""How long before an incident the past is opened."""
 NAME, STATE = 13, 26
 """Cells of an incident's name and state."""
 LABEL = 9
 INDENT = 5
-
-Action = Literal["acknowledge", "mute", "undo"]
 
 
 def until_words(until: float, now: float, zone: tzinfo) -> str:
@@ -152,9 +148,9 @@ class AlertListing(Listing):
     class Asked(Message):
         """The reader wants something of the chosen incident."""
 
-        def __init__(self, action: Action, alert: AlertView) -> None:
+        def __init__(self, action: AlertAction, alert: AlertView) -> None:
             super().__init__()
-            self.action: Action = action
+            self.action: AlertAction = action
             self.alert = alert
 
     class PastWanted(Message):
@@ -242,7 +238,7 @@ class AlertListing(Listing):
         """Chooses the first or the last."""
         self.action_move(direction * len(self._alerts))
 
-    def action_ask(self, action: Action) -> None:
+    def action_ask(self, action: AlertAction) -> None:
         """Asks for something of the chosen incident."""
         if self._alerts:
             self.post_message(self.Asked(action, self._alerts[self._place()]))

@@ -6,10 +6,10 @@ from datetime import timezone
 import pytest
 from msgspec.structs import replace
 
-from ddwatch.core.alert_view import AlertView
+from ddwatch.core.alert_view import AlertAction, AlertView
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.feeds.contract import Feed
-from ddwatch.widgets.alerts import Action, alert_rows, evidence_words, quiet_words, state_words, times_words
+from ddwatch.widgets.alerts import alert_rows, evidence_words, quiet_words, state_words, times_words
 from ddwatch.widgets.rows import Row, plain, width_of
 from ddwatch.widgets.verdict_block import with_since
 from ddwatch.widgets.view import View
@@ -168,9 +168,9 @@ def test_what_is_muted_and_not_wrong_stands_below() -> None:
 
 
 def test_the_keys_ask_and_the_answer_stands_there_for_a_while() -> None:
-    asked: list[tuple[Action, str]] = []
+    asked: list[tuple[AlertAction, str]] = []
 
-    def asks(snapshot: Snapshot, action: Action, alert: AlertView) -> str:
+    def asks(snapshot: Snapshot, action: AlertAction, alert: AlertView) -> str:
         assert snapshot.alerts
         asked.append((action, alert.name))
         return f"{alert.name}: {action} is done"
