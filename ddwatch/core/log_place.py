@@ -13,7 +13,8 @@ CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}\Z")
 SUFFIXES = (".service", ".scope", ".slice", ".socket", ".timer", ".path", ".target", ".mount", ".device", ".swap")
 USER = "user/"
 """Before the name of a unit that a user's own service manager runs."""
-LONGEST_LABEL = 60
+LONGEST_LABEL = 40
+"""More would leave no room for its age on a narrow screen."""
 
 
 class LogPlace(Struct, frozen=True):
@@ -39,7 +40,8 @@ class LogPlace(Struct, frozen=True):
             return "log"
         target = self.words[0].rpartition("/")[2] if self.kind == "command" else self.target
         plain = "".join(mark if mark.isprintable() else "?" for mark in target)
-        return f"{self.kind}:{USER if self.user else ''}{plain}"[:LONGEST_LABEL]
+        label = f"{self.kind}:{USER if self.user else ''}{plain}"
+        return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
 
 
 def unit_matches(unit: str, *, user: bool) -> tuple[str, ...]:
