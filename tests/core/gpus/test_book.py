@@ -68,37 +68,6 @@ def test_a_memory_clock_below_its_normal_is_told() -> None:
     assert machine.kinds() == [(0, "memory-clock")]
 
 
-def test_heat_explains_the_clock_and_is_the_only_event() -> None:
-    machine = Machine().run(LEARN).run(20, only(3, reasons=0x40, sm_clock_hertz=1.2e9, temperature_celsius=93.0))
-
-    assert machine.kinds() == [(3, "thermal"), (3, "straggler")]
-    heat, straggler = machine.findings()
-    assert "(93 °C, SM clock 1200 MHz, the others 2370 MHz)" in heat.sentence
-    assert (heat.slows, straggler.slows) == (True, False), "one card has one cause"
-    assert [event.text for event in machine.events()] == [machine.findings()[0].sentence]
-    assert machine.view(3).state == "critical"
-
-
-def test_heat_of_a_lone_card_is_set_beside_its_own_normal() -> None:
-    machine = Machine(1).run(LEARN).run(20, every(reasons=0x40, sm_clock_hertz=1.2e9, temperature_celsius=93.0))
-
-    assert "(93 °C, SM clock 1200 MHz, normally 2370 MHz)" in machine.findings()[0].sentence
-
-
-def test_a_sentence_does_not_change_with_every_flicker_of_the_clock() -> None:
-    machine = Machine().run(20, only(3, reasons=0x40, sm_clock_hertz=1.2e9, temperature_celsius=93.0))
-    sentence = machine.findings()[0].sentence
-    machine.run(1, only(3, reasons=0x40, sm_clock_hertz=1.215e9, temperature_celsius=93.0))
-
-    assert machine.findings()[0].sentence == sentence
-
-
-def test_a_hot_card_with_a_slow_link_has_both_causes() -> None:
-    machine = Machine().run(20, only(3, reasons=0x40, temperature_celsius=93.0, pcie_generation=2))
-
-    assert [(item.kind, item.slows) for item in machine.findings()] == [("thermal", True), ("straggler", True)]
-
-
 def test_what_is_over_is_told_once_it_has_been_gone_for_a_while() -> None:
     machine = Machine().run(LEARN).run(20, only(3, reasons=0x20)).run(int(LASTING_SECONDS) + 15)
 
