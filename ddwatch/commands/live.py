@@ -26,8 +26,17 @@ OWN = ("profile", "sglang_key_file", "request_metrics", "fpm")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("--url", metavar="URL", help=f"a sidecar to attach to ({DEFAULT_URL} if one answers there)")
-    parser.add_argument("--log", metavar="PATH|-", help="an SGLang log to follow with a sidecar of its own; - is stdin")
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help=f"a sidecar to attach to ({DEFAULT_URL} if one answers there, else the SGLang that runs here is found)",
+    )
+    parser.add_argument(
+        "--log",
+        metavar="PATH|…",
+        help="an SGLang log to follow with a sidecar of its own: a file, - for stdin, journal:UNIT (or "
+        "journal:user/UNIT), docker:NAME (or podman's), 'command:CMD ARGS'",
+    )
     parser.add_argument("--sglang-url", metavar="URL", help="SGLang itself, asked for its load: the better witness")
     parser.add_argument("--sglang-key-file", metavar="FILE", help="SGLang's own key (else DDWATCH_SGLANG_KEY)")
     parser.add_argument("--request-metrics", metavar="DIR", help="SGLang's records of finished requests")
@@ -145,6 +154,7 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
     """A sidecar for --log; with `-` it gets stdin, and the screen takes its keys from the terminal itself."""
     import subprocess
 
+    from ddwatch.commands.log_named import need_program, place_named
     from ddwatch.commands.sidecar_child import sidecar_for
 
     more = handed_on(arguments)
@@ -152,7 +162,14 @@ def child_of(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
         with ending_on_signals(), sidecar_for(None, subprocess.DEVNULL, more) as child:
             yield child
         return
-    if arguments.log != "-":
+    place = place_named("", arguments.log)
+    if place.kind not in ("file", "stdin"):
+        if arguments.once:
+            need_program(place)
+        with ending_on_signals(), sidecar_for(arguments.log, subprocess.DEVNULL, more) as child:
+            yield child
+        return
+    if place.kind == "file":
         path = Path(arguments.log)
         if path.is_dir():
             raise CommandFailed(f"ddwatch: {arguments.log} is a directory, not a log")

@@ -255,6 +255,8 @@ def test_the_settings_can_be_looked_at(tmp_path: Path) -> None:
         "webhook_file": None,
         "notify_command": [],
         "notify_severity": "notice",
+        "notify_repeat": None,
+        "alerts": None,
         "quiet_hours": None,
         "simulated": False,
     }
