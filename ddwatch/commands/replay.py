@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, cast, get_args
+from typing import Any, BinaryIO, cast, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ddwatch import __version__
@@ -186,13 +186,18 @@ def headless(
     except CommandFailed:
         # Damaged further on: what was read up to there is still told.
         if account.known:
-            words.end(account.summary(deck.lines, deck.monitor.at(deck.now).server.restarts))
+            words.end(_summary(account, deck))
             sys.stdout.flush()
         raise
     if not account.known:
         raise no_decode_line(deck.lines)
-    words.end(account.summary(deck.lines, deck.monitor.at(deck.now).server.restarts))
+    words.end(_summary(account, deck))
     return account.exit_code()
+
+
+def _summary(account: Account, deck: Deck) -> dict[str, Any]:
+    restarts = deck.monitor.at(deck.now).server.restarts
+    return account.summary(deck.lines, restarts, deck.monitor.tallies().alerts)
 
 
 def no_decode_line(lines: int) -> CommandFailed:

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -165,8 +165,8 @@ class Account:
         codes = {VERDICT_EXITS[name] for name in self.verdict_seconds}
         return max(codes - {Exit.UNJUDGED}, default=Exit.UNJUDGED)
 
-    def summary(self, lines: int, restarts: int) -> dict[str, Any]:
-        """What the whole run comes to."""
+    def summary(self, lines: int, restarts: int, alerts: Mapping[str, int] | None) -> dict[str, Any]:
+        """What the whole run comes to; `alerts` counts the incidents that began, None where that is not known."""
         return {
             "lines": lines,
             "unread": self.unread,
@@ -175,6 +175,7 @@ class Account:
             "flags": dict(sorted(self.flags.items())),
             "events": dict(sorted(self.events.items())),
             "restarts": restarts,
+            "alerts": None if alerts is None else dict(sorted(alerts.items())),
             "verdict_seconds": {name: round(seconds, 3) for name, seconds in self.verdict_seconds.items()},
             "medians": {name: median.value() for name, median in self.medians.items()},
             "first": iso(self.first) if self.first is not None else None,

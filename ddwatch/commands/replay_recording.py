@@ -76,7 +76,7 @@ def headless(
         last = recording.snapshot(run.ended_at, max(run.began_at, begin) - 1.0)
         lines += sum(source.lines for source in last.sources) if last is not None else 0
         account.unread += sum(source.unread for source in last.sources) if last is not None else 0
-    words.end(account.summary(lines, account.events["restart"]))
+    words.end(account.summary(lines, account.events["restart"], None))
     return account.exit_code()
 
 

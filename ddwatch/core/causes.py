@@ -81,7 +81,7 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
         found += _restarted(
             since,
             facts,
-            "it is slow since the restart",
+            "it is slow",
             "ddwatch compare LOG shows the changed arguments and the step time at equal batch and context",
         )
     if evidence.get("form") == "batch":
@@ -109,7 +109,7 @@ def accept_causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause
     found = _restarted(
         since,
         facts,
-        "it is low since the restart",
+        "it is low",
         "check the drafter's start-up lines: backend fallback, block size mismatch",
     )
     restored, at = evidence.get("restored_tokens"), evidence.get("restored_at")
@@ -147,7 +147,8 @@ def _restarted(since: float, facts: Facts, text: str, step: str) -> list[Cause]:
     if not _near(facts.server.started_at, since):
         return []
     what = facts.changed_arguments
-    return [Cause(f"{text} ({what})" if what else text, step)]
+    since_then = f"{text} since the {'restart' if facts.server.restarts else 'start'}"
+    return [Cause(f"{since_then} ({what})" if what else since_then, step)]
 
 
 def words(found: Sequence[Cause]) -> tuple[str | None, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """Sets every reading beside the model, and remembers what verdicts may be reached from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -18,6 +18,8 @@ from ddwatch.core.snapshot import Expected, FactorView, ModelView, Now, Referenc
 
 EDGE_SECONDS = 5.0
 """How long a load must lie within the evidence, or outside it, before the verdict follows."""
+LEAST_DEPTH = 8
+"""Of a shorter draft nearly all may be accepted in good health."""
 HELD_SECONDS = 30.0
 """A comparison with the model stands this long when no further sample comes."""
 
@@ -150,7 +152,7 @@ class Judging:
     def identify(self, at: float, server: ServerView) -> None:
         """Takes what is known of the service and tells when it is another one, or not the given profile's."""
         known, refused = self._expecting.identity, self._expecting.refused
-        self._detectors.speculation(server.block_size)
+        self._detectors.speculation(server.block_size or most_committed(server.arguments))
         self._detectors.progress.every_step = server.decode_log_interval == 1
         self._printed.interval = server.decode_log_interval
         drafts = server.arguments.get("speculative_num_draft_tokens")
@@ -179,6 +181,16 @@ class Judging:
         self._expecting.interrupt()
         self._held = (at, self._expecting.judge(()))
         self._judgeable.reset()
+
+
+def most_committed(arguments: Mapping[str, object]) -> int | None:
+    """The most tokens that a step can commit, by the arguments: the depth of the draft and the bonus token.
+
+    None where they do not tell, and where it is so small that text which is merely easy reaches it.
+    """
+    depth = arguments.get("speculative_num_steps")
+    most = depth + 1 if isinstance(depth, int) and not isinstance(depth, bool) else 0
+    return most if most >= LEAST_DEPTH else None
 
 
 def _contradicts(before: Identity, after: Identity) -> bool:

@@ -77,6 +77,7 @@ def test_the_summary_adds_up(rows: list[dict[str, object]], founding: Path) -> N
     assert summary["samples"] == data.count(b"Decode batch")
     assert summary["unread"] == 0
     assert summary["restarts"] == 1
+    assert summary["alerts"] == {}
     events = summary["events"]
     assert (events["start"], events["restart"], events["ready"], events["stop"]) == (1, 1, 2, 1)
     first, last = datetime.fromisoformat(summary["first"]), datetime.fromisoformat(summary["last"])

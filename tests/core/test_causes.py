@@ -42,15 +42,19 @@ def test_a_card_that_began_with_it_comes_first() -> None:
 
 
 def test_a_process_that_was_born_slow_is_blamed_on_its_start_with_what_changed() -> None:
-    server = ServerView(started_at=ONSET - 30)
+    server = ServerView(started_at=ONSET - 30, restarts=1)
     assert told(server=server) == ["it is slow since the restart"]
     assert told(server=server, changed_arguments="+disable_cuda_graph") == [
         "it is slow since the restart (+disable_cuda_graph)"
     ]
 
 
+def test_the_first_start_that_was_seen_is_called_no_restart() -> None:
+    assert told(server=ServerView(started_at=ONSET - 30)) == ["it is slow since the start"]
+
+
 def test_a_process_that_was_fast_first_is_not_blamed_on_its_start() -> None:
-    server = ServerView(started_at=ONSET - 60)
+    server = ServerView(started_at=ONSET - 60, restarts=1)
     assert told({"lines_before": 3}, server=server) == ["it is slow since the restart"]
     assert told({"lines_before": 200}, server=server) == [NOTHING.text]
 
@@ -66,7 +70,9 @@ def test_what_grows_with_the_batch_and_what_stands_beside_prefill_is_said_so() -
 
 
 def test_a_low_accept_length_is_set_beside_the_prefix_cache_and_the_restart_before_it() -> None:
-    facts = Facts(server=ServerView(started_at=ONSET - 60), changed_arguments="speculative_draft_model a → b")
+    facts = Facts(
+        server=ServerView(started_at=ONSET - 60, restarts=1), changed_arguments="speculative_draft_model a → b"
+    )
     hit: Evidence = {"restored_at": ONSET - 4.0, "restored_tokens": 5200}
 
     cause, steps = words(accept_causes(ONSET, facts, hit))

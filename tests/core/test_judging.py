@@ -4,7 +4,7 @@ from random import Random
 
 from ddwatch.core.expecting import Expecting
 from ddwatch.core.history import EventLog, Ring
-from ddwatch.core.judging import EDGE_SECONDS, HELD_SECONDS, Judging
+from ddwatch.core.judging import EDGE_SECONDS, HELD_SECONDS, Judging, most_committed
 from ddwatch.core.snapshot import Now, Sample
 from tests.core.detection.traffic import START, accept_samples
 from tests.core.test_expecting import KIMI, OTHER, founding, sample
@@ -80,6 +80,13 @@ def test_another_service_is_told_once() -> None:
     side.identify(2.0, OTHER)
     side.identify(3.0, OTHER)
     assert [event.at for event in ring.since(0).events] == [2.0, 2.0]
+
+
+def test_how_much_a_step_can_commit_is_read_from_the_arguments_where_it_says_something() -> None:
+    assert most_committed({"speculative_num_steps": 15}) == 16
+    assert most_committed({"speculative_num_steps": 3}) is None, "nearly all of three drafts may well be accepted"
+    assert most_committed({"speculative_num_steps": True}) is None
+    assert most_committed({}) is None
 
 
 def test_a_broken_drafter_is_never_learned_as_normal_not_even_its_first_seconds() -> None:
