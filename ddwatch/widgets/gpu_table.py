@@ -47,7 +47,8 @@ def figure_cell(
     def cell(gpu: GpuView, _width: int) -> tuple[str, Role]:
         """The figure of one card."""
         words, found = text(gpu), shown_in(gpu)
-        grave = next((found[kind] for kind in kinds if kind in found), None)
+        shown = [found[kind] for kind in kinds if kind in found]
+        grave = min(shown, key=lambda each: gpu_words.GRADE_ORDER.index(each.grade), default=None)
         if grave is None or words == ABSENT:
             return words, "label" if words == ABSENT else role
         return arrow + words, GRADES[grave.grade][1]

@@ -116,6 +116,13 @@ def test_the_odd_card_stands_out_by_sign_word_and_arrow_in_any_colour() -> None:
     assert sign_of(frame.snapshot.gpus) == ("!", "notice")
 
 
+def test_a_figure_has_the_colour_of_the_gravest_that_shows_in_it() -> None:
+    hot = gpu_frames.throttled().snapshot.gpus[5]
+    grave = tuple(replace(each, grade="critical") if each.kind == "thermal" else each for each in hot.findings)
+    row = table((replace(hot, findings=grave),), 80, 9)[1]
+    assert ("↓1.62", "page") in [(text.strip(), role) for text, role in row]
+
+
 def test_a_resting_card_is_well_though_its_link_and_clock_are_low() -> None:
     resting = cells(gpu_frames.idle(), 0)
     assert (resting["state"], resting["PCIe"], resting["P"], resting["throttle"]) == (
