@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ddwatch.feeds.live import LiveFeed
 
 WINDOWS = (1, 5, 15, 60)
+WINDOW = 5
 OWN = ("profile", "sglang_key_file", "request_metrics", "fpm")
 """Options of a sidecar of one's own; they leave the one that runs already alone."""
 
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", metavar="FILE", help="the sidecar's token (else DDWATCH_TOKEN)")
     parser.add_argument("--once", action="store_true", help="print one plain reading, exit with the verdict's code")
     parser.add_argument("--json", action="store_true", help="with --once: print the snapshot document")
-    parser.add_argument("--window", type=int, choices=WINDOWS, default=5, metavar="MIN", help="1, 5, 15 or 60 (5)")
+    parser.add_argument("--window", type=int, choices=WINDOWS, default=WINDOW, metavar="MIN", help="1, 5, 15 or 60 (5)")
     parser.add_argument(
         "--bell",
         nargs="?",
@@ -143,10 +144,10 @@ def child_of_found(arguments: argparse.Namespace) -> "Iterator[SidecarChild]":
 def typed(arguments: argparse.Namespace) -> list[str]:
     """Words of this command line that belong into a longer one."""
     words = [f"--{name}" for name in ("once", "json", "ascii", "mouse") if getattr(arguments, name)]
-    for name in OWN:
+    for name in (*OWN, "bell"):
         if getattr(arguments, name) is not None:
             words += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
-    return words
+    return words if arguments.window == WINDOW else [*words, "--window", str(arguments.window)]
 
 
 @contextmanager

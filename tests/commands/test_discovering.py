@@ -69,11 +69,11 @@ def test_nothing_is_one_sentence_with_what_was_looked_for_and_what_to_type(tmp_p
 def test_several_without_a_terminal_are_listed_each_with_its_command(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     with log.open("ab") as file, standing_in(stderr=file) as first, standing_in() as second:
-        done = ddwatch("--once", "--json", **isolated(tmp_path, first, second))
+        done = ddwatch("--once", "--json", "--window", "15", **isolated(tmp_path, first, second))
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr.startswith("ddwatch: 2 SGLang servers run here")
-    assert f"  $ ddwatch --log {log} --sglang-url {first.url} --once --json\n" in done.stderr
-    assert f"  $ ddwatch --sglang-url {second.url} --once --json\n" in done.stderr
+    assert f"  $ ddwatch --log {log} --sglang-url {first.url} --once --json --window 15\n" in done.stderr
+    assert f"  $ ddwatch --sglang-url {second.url} --once --json --window 15\n" in done.stderr
     assert "none: its output is thrown away (/dev/null)" in done.stderr
     assert {line.split()[0] for line in done.stderr.splitlines() if "pid" in line} == {"1", "2"}
 
