@@ -98,7 +98,8 @@ def once(*words: str) -> tuple[int, dict[str, object]]:
 def test_one_reading_of_a_container(container: Paper) -> None:
     code, document = once("--log", "docker:kimi")
     (source,) = [one for one in document["sources"] if one["witness"]]  # type: ignore[attr-defined]
-    assert (source["name"], source["state"], source["lines"]) == ("docker:kimi", "up", COUNT)
+    assert (source["name"], source["state"]) == ("docker:kimi", "up")
+    assert 0 < source["lines"] <= COUNT
     assert source["detail"] == "reading the log of container kimi"
     assert document["now"]["throughput"] == 32.2  # type: ignore[index]
     assert code == 3
@@ -107,7 +108,8 @@ def test_one_reading_of_a_container(container: Paper) -> None:
 def test_one_reading_of_a_journal(journal: Journal) -> None:
     _, document = once("--log", "journal:sglang")
     (source,) = [one for one in document["sources"] if one["witness"]]  # type: ignore[attr-defined]
-    assert (source["name"], source["state"], source["lines"]) == ("journal:sglang", "up", COUNT)
+    assert (source["name"], source["state"]) == ("journal:sglang", "up")
+    assert 0 < source["lines"] <= COUNT
     assert document["now"]["throughput"] == 32.2  # type: ignore[index]
 
 
@@ -117,7 +119,8 @@ def test_one_reading_of_a_command_that_prints_the_past(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(text, encoding="utf-8")
     _, document = once("--log", f"command:tail -n +1 -F '{tmp_path}/server.log'")
     (source,) = [one for one in document["sources"] if one["witness"]]  # type: ignore[attr-defined]
-    assert (source["name"], source["lines"]) == ("command:tail", COUNT)
+    assert source["name"] == "command:tail"
+    assert 0 < source["lines"] <= COUNT
     assert document["now"]["throughput"] == 32.2  # type: ignore[index]
 
 

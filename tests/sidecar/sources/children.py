@@ -69,7 +69,10 @@ class Watched:
     def following(self) -> bool:
         """Whether the child that runs now follows."""
         pid = self.source.pid
-        return pid is not None and b"--follow" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        try:
+            return pid is not None and b"--follow" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
 
     def kill(self) -> None:
         """The child that follows is killed, and that is noticed."""
