@@ -69,6 +69,11 @@ def _verdict(name: str) -> str:
     return f'ddwatch_verdict{{verdict="{name}"}} == 1'
 
 
+def _incident(name: str) -> str:
+    """What can be told while the verdict is another."""
+    return f'ddwatch_alert_firing{{alert="{name}"}} == 1'
+
+
 ALERTS: tuple[Alert, ...] = (
     Alert(
         alert="DdwatchSlowStep",
@@ -119,7 +124,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         alert="DdwatchLowAccept",
-        expr=_verdict("low-accept"),
+        expr=_incident("low-accept"),
         lasting="2m",
         severity="notice",
         summary="The drafter hardly contributes on SGLang behind {{ $labels.instance }}",
@@ -132,13 +137,23 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         alert="DdwatchHighAccept",
-        expr=_verdict("high-accept"),
+        expr=_incident("high-accept"),
         lasting="5m",
         severity="notice",
         summary="Output of SGLang behind {{ $labels.instance }} is probably repeating itself",
         meaning="Nearly every drafted token is accepted for long: a repetition loop is likely.",
         evidence=f"accept length {_shown(ACCEPT, 'humanize')} over five minutes",
         next_command=f"{LOOK}; look at the longest running request, and at its sampling penalties",
+    ),
+    Alert(
+        alert="DdwatchRetractions",
+        expr=_incident("retractions"),
+        lasting="0s",
+        severity="notice",
+        summary="The KV pool of SGLang behind {{ $labels.instance }} fills up again and again",
+        meaning="Requests are sent back to the queue and computed anew: the pool is too small for what is let in.",
+        evidence=f"{_shown(RUNNING, 'humanize', ' running')}, {_shown(RATE, 'humanize', ' tokens/s')}",
+        next_command=f"{LOOK}; lower --max-running-requests, or raise --mem-fraction-static",
     ),
     Alert(
         alert="DdwatchBlind",

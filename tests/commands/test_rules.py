@@ -16,6 +16,7 @@ from ddwatch_sidecar.metering import OwnFigures
 from prometheus_client.parser import text_string_to_metric_families
 
 from ddwatch.commands.alert_rules import ALERTS, RECORDINGS
+from ddwatch.core.alert_orders import ALARMS
 from ddwatch.core.exits import Exit
 from ddwatch.core.grammar import LogReader
 from ddwatch.core.monitor import Monitor
@@ -42,6 +43,10 @@ def series(name: str, values: str, **labels: str) -> dict[str, str]:
 
 def verdict(name: str, values: str = "1x40") -> dict[str, str]:
     return series("ddwatch_verdict", values, verdict=name)
+
+
+def incident(name: str, values: str = "1x40") -> dict[str, str]:
+    return series("ddwatch_alert_firing", values, alert=name)
 
 
 class Story(NamedTuple):
@@ -96,10 +101,18 @@ STORIES = (
     Story("DdwatchDown", "3m", [verdict("blind")], None),
     Story("DdwatchStarved", "4m", [verdict("starved"), *RUNS], "5 running, 0 tokens/s"),
     Story("DdwatchStarved", "4m", [verdict("starved", "0x3 1x1 0x40")], None),
-    Story("DdwatchLowAccept", "8m", [verdict("low-accept"), *ACCEPT], "accept length 1.15 over five minutes"),
-    Story("DdwatchLowAccept", "8m", [verdict("as-expected"), *ACCEPT], None),
-    Story("DdwatchHighAccept", "8m", [verdict("high-accept"), *ACCEPT], "accept length 1.15 over five minutes"),
-    Story("DdwatchHighAccept", "4m", [verdict("high-accept"), *ACCEPT], None),
+    # Also where the verdict is another: no model of the step is needed.
+    Story(
+        "DdwatchLowAccept",
+        "8m",
+        [incident("low-accept"), verdict("learning"), *ACCEPT],
+        "accept length 1.15 over five minutes",
+    ),
+    Story("DdwatchLowAccept", "8m", [incident("low-accept", "0x40"), verdict("as-expected"), *ACCEPT], None),
+    Story("DdwatchHighAccept", "8m", [incident("high-accept"), *ACCEPT], "accept length 1.15 over five minutes"),
+    Story("DdwatchHighAccept", "4m", [incident("high-accept"), *ACCEPT], None),
+    Story("DdwatchRetractions", "4m", [incident("retractions", "0x3 1x40"), *RUNS], "5 running, 0 tokens/s"),
+    Story("DdwatchRetractions", "4m", [incident("retractions", "0x40"), *RUNS], None),
     Story(
         "DdwatchBlind",
         "20m",
@@ -153,6 +166,8 @@ def expected(story: Story) -> list[dict[str, Any]]:
     found = next((one for one in story.series if one["series"].startswith("ddwatch_verdict")), None)
     if found is not None and alert.expr.startswith("ddwatch_verdict"):
         labels["verdict"] = found["series"].split('verdict="')[1].split('"')[0]
+    if alert.expr.startswith("ddwatch_alert_firing"):
+        labels["alert"] = alert.expr.split('alert="')[1].split('"')[0]
 
     def told(text: str) -> str:
         text = text.replace("{{ with $labels.instance }} on {{ . }}{{ end }}", " on gpu01:9477")
@@ -220,10 +235,13 @@ class TestPrinted:
         assert re.findall(r"(?<![\w:-])ddwatch_[a-z0-9_]+(?!:)\b", "rate(ddwatch_nothing_total[5m])")
 
     def test_every_verdict_that_they_name_exists(self) -> None:
-        named = set(re.findall(r'verdict="([a-z-]+)"', DEPLOYED.read_text(encoding="utf-8")))
+        text = DEPLOYED.read_text(encoding="utf-8")
+        named = set(re.findall(r'verdict="([a-z-]+)"', text))
+        incidents = set(re.findall(r'alert="([a-z-]+)"', text))
 
-        assert named == {"slow-step", "stalled", "down", "starved", "low-accept", "high-accept", "blind"}
-        assert named <= set(get_args(VerdictName))
+        assert named == {"slow-step", "stalled", "down", "starved", "blind"}
+        assert incidents == {"low-accept", "high-accept", "retractions"}
+        assert named <= set(get_args(VerdictName)) and incidents <= set(ALARMS)
 
     def test_every_alert_says_what_an_operator_needs(self) -> None:
         for alert in ALERTS:

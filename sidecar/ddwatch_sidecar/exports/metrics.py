@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import get_args
 
+from ddwatch.core.alert_orders import ALARMS
 from ddwatch.core.snapshot import VerdictName
 from ddwatch.core.tallies import ACCEPT_BOUNDS, LATENCY_BOUNDS, Histogram, SeriesKey, Tallies
 from ddwatch_sidecar.exports.gpu_metrics import GPU_METRICS
@@ -86,6 +87,11 @@ def _per_series(
 
 def _verdicts(view: View) -> Iterable[tuple[Labels, float]]:
     return [((name,), float(name == view.snapshot.verdict.name)) for name in get_args(VerdictName)]
+
+
+def _firing(view: View) -> Iterable[tuple[Labels, float]]:
+    lasting = {alert.name for alert in view.snapshot.alerts if alert.open}
+    return [((name,), float(name in lasting)) for name in ALARMS]
 
 
 FACTORS = ("accept_length", "context", "batch", "idle", "unexplained")
@@ -228,6 +234,13 @@ METRICS: tuple[Metric, ...] = (
         "Alerts that fired since the watch began",
         ("alert",),
         _per_name(lambda tallies: tallies.alerts),
+    ),
+    Metric(
+        "ddwatch_alert_firing",
+        "gauge",
+        "1 while an incident of this name lasts, whether it is the verdict or not, 0 for every other",
+        ("alert",),
+        _firing,
     ),
     Metric(
         "ddwatch_restarts_total",

@@ -7,7 +7,9 @@ import pytest
 from ddwatch_sidecar.exports.metric import LABEL_LENGTH, Labels, View, clean_label
 from ddwatch_sidecar.exports.metrics import METRICS, metric_table_markdown
 from ddwatch_sidecar.metering import OwnFigures
+from msgspec.structs import replace
 
+from ddwatch.core.alert_view import AlertView
 from ddwatch.core.snapshot import ServerView, VerdictName
 from ddwatch.core.tallies import Count, Tallies
 from tests.sidecar.exports.supplied import full_snapshot, full_tallies, rank, snapshot
@@ -59,8 +61,26 @@ def test_what_nobody_reported_has_no_series() -> None:
     view = empty_view()
     known = {m.name for m in METRICS if any(m.read(view)) or any(m.read_histogram(view))}
 
-    # The verdict always holds, and restarts are counted from the first moment.
-    assert known == {"ddwatch_verdict", "ddwatch_restarts_total"}
+    # The verdict always holds, incidents last or do not, and restarts are counted from the first moment.
+    assert known == {"ddwatch_verdict", "ddwatch_alert_firing", "ddwatch_restarts_total"}
+
+
+def test_an_incident_that_lasts_is_one_and_an_acknowledged_one_too() -> None:
+    (row,) = (metric for metric in METRICS if metric.name == "ddwatch_alert_firing")
+    low = AlertView(
+        incident="low-accept-7",
+        name="low-accept",
+        severity="notice",
+        state="acknowledged",
+        since=7.0,
+        began_at=9.0,
+        sentence="the drafter brings next to nothing",
+    )
+    over = replace(low, name="slow-step", state="resolved", resolved_at=10.0)
+    view = empty_view()
+    shown = view._replace(snapshot=replace(view.snapshot, alerts=(low, over)))
+
+    assert [labels for labels, value in row.read(shown) if value] == [("low-accept",)]
 
 
 def test_a_full_snapshot_fills_every_row_but_those_of_this_platform() -> None:
