@@ -30,9 +30,9 @@ class ForwardView(Struct, frozen=True, kw_only=True):
     resting: bool = False
     """Whether every rank has said for a while that it has nothing to do."""
     forward_seconds: float | None = None
-    """GPU time of a decode pass, the mean of the last seconds."""
+    """GPU time of a decode pass, the mean of some seconds: those of `step_seconds` where that is told, else the last."""
     step_seconds: float | None = None
-    """Time of a step (span `step`) over the same seconds, by log or moments."""
+    """The newest time of a step (span `step`) by log or moments."""
     wait_seconds: float | None = None
     """How long the GPU waits in each step: step less forward pass."""
     passes_per_second: float | None = None

@@ -23,6 +23,10 @@ RATE_TOLERANCE = 0.10
 """Relative difference of tokens per second beyond the rate's own error."""
 CONTEXT_TOLERANCE = 0.10
 """Relative difference of total context, beyond what the steps between two readings explain."""
+APART_SECONDS = 8.0
+"""How far two readings that are compared may lie apart: a page is up to 5 s old, and what is on it a log interval."""
+STILL_SHARE = 0.05
+"""A total context that grows by no more than this meanwhile stands still enough to be compared."""
 SURE_ERROR = 0.15
 """A rate with a larger error is not compared."""
 OFF_RATIO = 0.5
@@ -163,6 +167,9 @@ class EngineWitness:
 
     def _compare_context(self, at: float, key: RankKey, better: Sample, total: int, who: str) -> None:
         if not better.total_context_tokens or not better.clean:
+            return
+        if (better.throughput or 0.0) * APART_SECONDS > STILL_SHARE * total:
+            # It changes more between two readings than they could differ by.
             return
         ratio = self._ratio(f"context {who}", key, better.total_context_tokens / total, CONTEXT_TOLERANCE)
         if ratio is not None:

@@ -201,7 +201,7 @@ class ForwardBook:
             at=max(rank.at for rank in live),
             ranks=len(live),
             resting=all(rank.resting_since is not None and now - rank.resting_since >= REST_SECONDS for rank in live),
-            forward_seconds=sum(forwards) / len(forwards) if forwards else None,
+            forward_seconds=pair[2] if pair is not None else sum(forwards) / len(forwards) if forwards else None,
             step_seconds=pair[1] if pair is not None else None,
             wait_seconds=max(0.0, pair[1] - pair[2]) if pair is not None else None,
             passes_per_second=sum(second.passes for second in whole) / LATELY_SECONDS if whole else None,

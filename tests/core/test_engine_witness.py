@@ -118,22 +118,32 @@ def test_shared_prefixes_are_told_as_such() -> None:
     monitor = watched()
 
     def line(at: float) -> None:
-        monitor.accept(decode(at, running=2, tokens=2500, accept=3.0, throughput=100.0))
+        monitor.accept(decode(at, running=2, tokens=25_000, accept=3.0, throughput=100.0))
 
-    Page(monitor).run(300.0, beside=line)
+    Page(monitor, total_context_tokens=40_000).run(300.0, beside=line)
     (told,) = [event for event in events(monitor) if "total context" in event.text]
     assert "-38 %" in told.text or "-37 %" in told.text
     assert "share prefixes" in told.text
     assert told.severity == "ok"
 
 
+def test_a_short_context_changes_too_fast_to_be_compared() -> None:
+    monitor = watched()
+
+    def line(at: float) -> None:
+        monitor.accept(decode(at, running=2, tokens=2500, accept=3.0, throughput=100.0))
+
+    Page(monitor).run(300.0, beside=line)
+    assert [event for event in events(monitor) if "total context" in event.text] == []
+
+
 def test_witnesses_that_agree_say_nothing() -> None:
     monitor = watched()
 
     def line(at: float) -> None:
-        monitor.accept(decode(at, running=2, tokens=3900, accept=3.0, throughput=98.0))
+        monitor.accept(decode(at, running=2, tokens=39_000, accept=3.0, throughput=98.0))
 
-    Page(monitor).run(600.0, beside=line)
+    Page(monitor, total_context_tokens=40_000).run(600.0, beside=line)
     assert [event for event in events(monitor) if event.kind == "source"] == []
 
 
