@@ -1,4 +1,4 @@
-"""Tokens committed per step as bars: how often a step committed one token, two, three …"""
+"""Tokens committed per step as bars: how often a step committed one token, two, three, and so on."""
 
 from collections.abc import Sequence
 
