@@ -317,7 +317,7 @@ class SourceFault(Struct, frozen=True, kw_only=True):
     waiting: bool = False
     """True when the source has simply not appeared yet."""
     gone: bool = False
-    """True when that shows that the server's process is no more: its port refuses, or its container has stopped."""
+    """True when this shows that the server is no more: its port refuses, its container stopped, its unit ended."""
 
 
 class SourceUp(Struct, frozen=True, kw_only=True):

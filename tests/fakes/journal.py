@@ -66,6 +66,17 @@ class Journal:
         self._entries += len(messages)
         until(lambda: self._readable() >= self._entries, f"{self._entries} entries in the journal")
 
+    def manage(self, second: float, *messages: str, invocation: str) -> None:
+        """What systemd says of sglang.service."""
+        self.write(
+            second,
+            *messages,
+            _PID="1",
+            _SYSTEMD_UNIT="init.scope",
+            UNIT="sglang.service",
+            INVOCATION_ID=invocation,
+        )
+
     def _readable(self) -> int:
         path = self.folder / f"{self._number}.journal"
         command = [self._reader, f"--file={path}", "--output=json"]

@@ -32,7 +32,7 @@ def _refused(situation: Situation) -> Verdict | None:
     silent = situation.at - heard
     evidence: dict[str, Scalar] = {"silent_seconds": silent}
     if source.lines:
-        # A port has no lines: this is a container, of which its source says how it ended, and then what helps.
+        # A port has no lines: this is a container or a unit, of which its source says how it ended before what helps.
         return _down(situation, heard, source.detail.partition(": ")[0], evidence)
     if silent <= max(SILENCE_SECONDS, SILENCE_MULTIPLE * (situation.cadence or 0.0)):
         return None

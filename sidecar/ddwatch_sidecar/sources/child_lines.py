@@ -70,6 +70,8 @@ class Dialect(Protocol):
     """Bytes of one printed line that are kept."""
     pipes: frozenset[Pipe]
     """The streams on which lines come; when they all have ended, nothing more will come."""
+    stands: Trouble | None
+    """What is wrong although the child does its work."""
 
     def words(self) -> Sequence[str]:
         """The next command line."""
@@ -232,11 +234,14 @@ class ChildLines:
     def _deliver(self, fresh: list[Item], now: float, items: list[Item]) -> None:
         if any(isinstance(item, Line) for item in fresh):
             self._spoke = True
-            self._tell_up(now, items)
+            if self._dialect.stands is None:
+                self._tell_up(now, items)
         for item in fresh:
             if isinstance(item, Line) and not item.whole and len(item.data) >= LINE_LIMIT:
                 self._cut += 1
         items += fresh
+        if self._dialect.stands is not None:
+            self._fault(self._dialect.stands, now, items)
 
     def _over(self, status: int | None, now: float) -> bool:
         """Whether nothing more will come."""
@@ -270,7 +275,7 @@ class ChildLines:
     def _judge(self, now: float, items: list[Item]) -> None:
         """Says what a silent child means."""
         seconds = now - self._began
-        if self._spoke or seconds < SETTLED_SECONDS:
+        if self._spoke or seconds < SETTLED_SECONDS or self._dialect.stands is not None:
             return
         found = self._dialect.silent(seconds, self._complaint)
         if isinstance(found, Trouble):

@@ -29,6 +29,7 @@ class Command:
 
     longest = LINE_LIMIT
     pipes: frozenset[Pipe] = frozenset({"out"})
+    stands: Trouble | None = None
 
     def __init__(self, words: Sequence[str], *, name: str) -> None:
         self._words = tuple(words)

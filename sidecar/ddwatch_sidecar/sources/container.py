@@ -52,6 +52,7 @@ class Container:
 
     longest = LONGEST
     pipes: frozenset[Pipe] = frozenset({"out", "err"})
+    stands: Trouble | None = None
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """The journal of one unit: what journalctl prints as JSON, continued at its cursor, with every known loss marked."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,12 @@ PATIENCE_SECONDS = 5.0
 """How long a large journal may take to find the first entry."""
 SUPPRESSED = "a596d6fe7bfa4994828e72309e95d61e"
 """journald's own id of "Suppressed N messages"."""
-FIELDS = "MESSAGE,MESSAGE_ID,N_DROPPED,_LINE_BREAK,_STREAM_ID,_SYSTEMD_INVOCATION_ID,INVOCATION_ID"
+FIELDS = "MESSAGE,MESSAGE_ID,N_DROPPED,_LINE_BREAK,_STREAM_ID,_SYSTEMD_INVOCATION_ID,INVOCATION_ID,_PID"
+MANAGER = "1"
+"""Process id of systemd, which speaks of the unit in its journal."""
+EXITED = re.compile(rb"Main process exited, code=(\w{1,20}), status=([\w/]{1,30})")
+EXIT_SECONDS = 1.0
+"""After this without a new start the end of the main process is the end of the server."""
 REMEDY = "add the user that runs ddwatch to the group systemd-journal or adm"
 
 
@@ -41,6 +47,7 @@ class Entry(msgspec.Struct):
     stream: str | list[Any] | None = msgspec.field(default=None, name="_STREAM_ID")
     invocation: str | list[Any] | None = msgspec.field(default=None, name="_SYSTEMD_INVOCATION_ID")
     told_invocation: str | list[Any] | None = msgspec.field(default=None, name="INVOCATION_ID")
+    pid: str | list[Any] | None = msgspec.field(default=None, name="_PID")
 
     @property
     def stamp(self) -> Stamp | None:
@@ -103,6 +110,9 @@ class Journal:
         self._stamp: Stamp | None = None
         self._seam: str | None = None
         """What the first entries of this run are compared with."""
+        self._exit: tuple[float, Any, str] | None = None
+        """When the main process ended, in which invocation, and how."""
+        self.stands: Trouble | None = None
         self._piece: tuple[Any, bytes] | None = None
         """The beginning of a line that journald stored in pieces."""
         self.subject = f"the journal of {unit}"
@@ -152,8 +162,25 @@ class Journal:
             items.append(self._gap(moment, "suppressed", detail))
             return items
         live = self._stage == "follow" and moment.live(stamp.epoch)
-        items += self._whole(entry, text, stamp, live=live)
-        return items
+        if entry.pid == MANAGER:
+            self._managed(entry, text, moment, live=live)
+            return items
+        self._begun(entry.invocation)
+        # What the rest of a dead server says is no sign of life.
+        return items if self.stands is not None else [*items, *self._whole(entry, text, stamp, live=live)]
+
+    def _managed(self, entry: Entry, text: bytes, moment: Moment, *, live: bool) -> None:
+        """Takes what systemd says of the unit."""
+        self._begun(entry.told_invocation)
+        exited = EXITED.search(text)
+        if exited is not None and live:
+            how = f"{exited[1].decode()}, {exited[2].decode()}"
+            self._exit = (moment.now, entry.told_invocation, how)
+
+    def _begun(self, invocation: Any) -> None:
+        """A process of this invocation was heard: another one than that which ended is a new start."""
+        if self._exit is not None and invocation is not None and invocation != self._exit[1]:
+            self._exit = self.stands = None
 
     def _joined(self, entry: Entry, stamp: Stamp, moment: Moment, items: list[Item]) -> bool:
         """Whether this entry is new, while it is not yet known where the last run ended."""
@@ -191,6 +218,9 @@ class Journal:
 
     def polled(self, size: int, moment: Moment) -> list[Item]:
         """See `Dialect`."""
+        if self._exit is not None and self.stands is None and moment.now - self._exit[0] >= EXIT_SECONDS:
+            words = f"the main process of {self._unit} has ended ({self._exit[2]}): `systemctl status {self._unit}`"
+            self.stands = Trouble(words, gone=True)
         return []
 
     def enough(self) -> bool:

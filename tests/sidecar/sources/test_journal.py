@@ -158,6 +158,46 @@ class TestRealJournal:
         assert story(log.items)[2] == "<gap suppressed>"
         assert log.gaps[0].detail.startswith("journald dropped 123 lines of sglang: LogRateLimitIntervalSec=0")
 
+    def test_a_main_process_that_ends_is_a_server_that_is_gone_until_its_next_start(
+        self, journal: Journal, reading: Make
+    ) -> None:
+        journal.write(-60.0, "[x] old")
+        log = reading(journal.command)
+        log.until(lambda: log.following and len(log.lines) == 1)
+        journal.write(1.0, "[x] working")
+        log.until_lines(2)
+        journal.manage(
+            2.0,
+            "sglang.service: Main process exited, code=killed, status=9/KILL",
+            "sglang.service: Failed with result 'signal'.",
+            invocation="f" * 32,
+        )
+        journal.write(2.5, "[x] last words of another of its processes")
+        log.until_lines(3)
+        fault = log.until_fault(seconds=0.25)
+        assert fault.gone and fault.reason == (
+            "the main process of sglang has ended (killed, 9/KILL): `systemctl status sglang`"
+        )
+        journal.write(4.0, "[x] too late to be a sign of life")
+        journal.manage(5.0, "Started sglang.service - SGLang.", invocation="e" * 32)
+        journal.write(9.0, "[x] again", _SYSTEMD_INVOCATION_ID="e" * 32)
+        log.until_lines(4, seconds=0.25)
+        assert story(log.items)[-2:] == ["<up>", "[x] again"]
+        assert bare(log)[2] == "[x] last words of another of its processes"
+        assert len(only(SourceFault, log.items)) == 1
+
+    def test_a_restart_by_the_manager_is_no_end(self, journal: Journal, reading: Make) -> None:
+        journal.write(1.0, "[x] working")
+        log = reading(journal.command)
+        log.until(lambda: log.following and len(log.lines) == 1)
+        journal.manage(2.0, "sglang.service: Main process exited, code=exited, status=1/FAILURE", invocation="f" * 32)
+        journal.manage(2.2, "Started sglang.service - SGLang.", invocation="e" * 32)
+        journal.write(2.3, "[x] again", _SYSTEMD_INVOCATION_ID="e" * 32)
+        log.until_lines(2)
+        log.poll(5.0)
+        log.poll(5.0)
+        assert only(SourceFault, log.items) == []
+
     def test_a_line_that_journald_stored_in_pieces_is_joined(self, journal: Journal, reading: Make) -> None:
         journal.write(0.0, "[a] long", _LINE_BREAK="line-max", _STREAM_ID="7")
         journal.write(1.0, " line", _STREAM_ID="7")
