@@ -12,6 +12,23 @@ CARDS_AT_MOST = 64
 PROCESSES_AT_MOST = 32
 
 
+INSTANCES_AT_MOST = 16
+"""Parts of one card; NVIDIA splits none into more than seven."""
+
+
+class GpuInstance(Struct, frozen=True, kw_only=True):
+    """One part of a card that is split (MIG); how busy a part is, NVML does not tell."""
+
+    uuid: str | None = None
+    profile: str | None = None
+    """Its size as NVIDIA writes it: `3g.40gb`, three sevenths of the compute and 40 GB."""
+    gpu_instance: int | None = None
+    """Number of the part that owns memory; may hold several compute instances."""
+    compute_instance: int | None = None
+    memory_total_bytes: int | None = None
+    memory_used_bytes: int | None = None
+
+
 class GpuProcess(Struct, frozen=True, kw_only=True):
     """One process that computes on a card."""
 
@@ -60,6 +77,8 @@ class GpuCard(Struct, frozen=True, kw_only=True):
     """Temperature at which the hardware slows down."""
     mig: bool | None = None
     """Whether the card is split; utilisation of the whole is then not reported."""
+    instances: tuple[GpuInstance, ...] = ()
+    """The parts of a card that is split, bounded."""
     numa_node: int | None = None
     pcie_replays: int | None = None
     pcie_receive_bytes_per_second: float | None = None

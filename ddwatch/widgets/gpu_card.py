@@ -232,6 +232,9 @@ def details(gpu: GpuView, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "UUID", clean(card.uuid or ABSENT)
+    for part in card.instances:
+        memory = _of(_gib(part.memory_used_bytes), "GiB", _gib(part.memory_total_bytes), " of")
+        yield "MIG part", _joined(clean(part.profile or ""), memory, clean(part.uuid or ""))
     if source:
         yield "driver", clean(source)
 

@@ -6,6 +6,7 @@ from datetime import timezone
 import pytest
 from msgspec.structs import replace
 
+from ddwatch.core.hardware import GpuInstance
 from ddwatch.core.snapshot import Frame
 from ddwatch.widgets.gpu_card import card_rows, details, plot_rows, traces
 from ddwatch.widgets.gpu_listing import GpuListing
@@ -104,6 +105,15 @@ def test_nvlinks_and_throughput_are_told_where_they_are_reported() -> None:
     assert known["NVLink"] == "17 of 18 up · errors: crc 4"
     assert known["PCIe"].endswith("sends 2.50GB/s")
     assert known["Xid"] == "79 ×2"
+
+
+def test_the_parts_of_a_split_card_are_told_with_their_memory() -> None:
+    frame = gpu_frames.loaded()
+    gpu = frame.snapshot.gpus[0]
+    part = GpuInstance(uuid="MIG-a", profile="3g.71gb", memory_total_bytes=71 * 2**30, memory_used_bytes=3 * 2**30)
+    split = replace(gpu.card, mig=True, instances=(part, GpuInstance()))
+    told = [text for name, text in details(replace(gpu, card=split), frame.snapshot) if name == "MIG part"]
+    assert told == ["3g.71gb · 3.0 GiB of 71.0 · MIG-a", "–"]
 
 
 def test_the_plots_end_where_the_card_s_own_limits_are() -> None:

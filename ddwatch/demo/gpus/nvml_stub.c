@@ -12,6 +12,8 @@
  *     [at SECONDS] gpu N|* KEY wave LOW HIGH PERIOD    a number that goes up and down
  *     xid SERIAL N CODE                        an event, delivered once for each new SERIAL
  *
+ * A card with a key `parts` is split (MIG) into so many; part M of card N answers as card 1000 + 16 N + M.
+ *
  * SECONDS count from the loading of the library. A key without a rule is NVML_ERROR_NOT_SUPPORTED.
  */
 #include <math.h>
@@ -37,6 +39,8 @@
 #define TIMEOUT 10
 #define RULES_AT_MOST 4096
 #define CARDS_AT_MOST 64
+#define PARTS_AT_MOST 16
+#define FIRST_PART 1000
 #define SYSTEM (-2)
 #define EVERY (-1)
 
@@ -68,6 +72,7 @@ static struct event events[256];
 static int event_count;
 static long delivered;
 static struct device devices[CARDS_AT_MOST];
+static struct device parts[CARDS_AT_MOST * PARTS_AT_MOST];
 static struct timespec loaded;
 static struct timespec changed;
 static ino_t inode;
@@ -77,6 +82,8 @@ __attribute__((constructor)) static void begin(void)
     clock_gettime(CLOCK_MONOTONIC, &loaded);
     for (int i = 0; i < CARDS_AT_MOST; i++)
         devices[i].index = i;
+    for (int i = 0; i < CARDS_AT_MOST * PARTS_AT_MOST; i++)
+        parts[i].index = FIRST_PART + i;
 }
 
 static double elapsed(void)
@@ -347,6 +354,23 @@ CALL(DeviceGetMigMode)(struct device *d, unsigned int *now, unsigned int *pendin
     int code = number(ID(d), "mig", now);
     *pending = *now;
     return code;
+}
+CALL(DeviceGetMaxMigDeviceCount)(struct device *d, unsigned int *out) { return number(ID(d), "parts_max", out); }
+CALL(DeviceGetMigDeviceHandleByIndex)(struct device *d, unsigned int index, struct device **out)
+{
+    unsigned int count = 0;
+    int code = number(ID(d), "parts", &count);
+    if (code != SUCCESS)
+        return code;
+    if (index >= count || index >= PARTS_AT_MOST)
+        return NOT_FOUND;
+    *out = &parts[ID(d) * PARTS_AT_MOST + (int)index];
+    return SUCCESS;
+}
+CALL(DeviceGetGpuInstanceId)(struct device *d, unsigned int *out) { return number(ID(d), "gpu_instance", out); }
+CALL(DeviceGetComputeInstanceId)(struct device *d, unsigned int *out)
+{
+    return number(ID(d), "compute_instance", out);
 }
 CALL(DeviceGetTotalEccErrors)(struct device *d, unsigned int kind, unsigned int span, unsigned long long *out)
 {

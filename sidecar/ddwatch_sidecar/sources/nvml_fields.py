@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pynvml as nvml  # type: ignore[import-untyped]
 
-from ddwatch.core.hardware import PROCESSES_AT_MOST, GpuProcess
+from ddwatch.core.hardware import INSTANCES_AT_MOST, PROCESSES_AT_MOST, GpuInstance, GpuProcess
 
 Handle = Any
 Read = Callable[[Handle], Mapping[str, Any]]
@@ -30,6 +30,8 @@ UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, -1})
 UNKNOWN_STATE = 32
 NOT_KEPT = frozenset({nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_NO_DATA, nvml.NVML_ERROR_VGPU_ECC_NOT_SUPPORTED})
 """Answers for a counter that this card does not keep."""
+UNTOLD = NOT_KEPT | {nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_ERROR_NO_PERMISSION, nvml.NVML_ERROR_FUNCTION_NOT_FOUND}
+"""Answers for a part that is not there, or for what it may not tell."""
 LINKS_AT_MOST = 36
 RECOVERY = {
     0: "none",
@@ -129,6 +131,40 @@ def _slowdown(handle: Handle) -> Mapping[str, Any]:
 
 def _mig(handle: Handle) -> Mapping[str, Any]:
     return {"mig": nvml.nvmlDeviceGetMigMode(handle)[0] == 1}
+
+
+def _told(call: str, *words: Any) -> Any:
+    """What one part of a card tells; None for what it does not, while its neighbours are read on."""
+    try:
+        return getattr(nvml, call)(*words)
+    except nvml.NVMLError as error:
+        if error.value not in UNTOLD:
+            raise
+    except UnicodeDecodeError:
+        pass
+    return None
+
+
+def _instances(handle: Handle) -> Mapping[str, Any]:
+    """The parts of a card that is split; their numbers have gaps."""
+    found: list[GpuInstance] = []
+    if nvml.nvmlDeviceGetMigMode(handle)[0] == 1:
+        for index in range(min(nvml.nvmlDeviceGetMaxMigDeviceCount(handle), INSTANCES_AT_MOST)):
+            part = _told("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+            if part is None:
+                continue
+            name, memory = _told("nvmlDeviceGetName", part), _told("nvmlDeviceGetMemoryInfo", part)
+            found.append(
+                GpuInstance(
+                    uuid=_told("nvmlDeviceGetUUID", part),
+                    profile=name.partition(" MIG ")[2] or None if name else None,
+                    gpu_instance=_told("nvmlDeviceGetGpuInstanceId", part),
+                    compute_instance=_told("nvmlDeviceGetComputeInstanceId", part),
+                    memory_total_bytes=None if memory is None else _positive(memory.total),
+                    memory_used_bytes=None if memory is None or not memory.total else _known(memory.used),
+                )
+            )
+    return {"instances": tuple(found)}
 
 
 def _ecc(handle: Handle) -> Mapping[str, Any]:
@@ -288,6 +324,7 @@ SLOW: tuple[Field, ...] = (
     Field("link width maximum", (_number("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", positive=True),)),
     Field("slowdown temperature", (_slowdown,)),
     Field("mig", (_mig,)),
+    Field("instances", (_instances,)),
     Field("replays", (_number("pcie_replays", "nvmlDeviceGetPcieReplayCounter"),)),
     Field("ecc", (_ecc,)),
     Field("remapped rows", (_remapped,)),

@@ -8,6 +8,7 @@ import pytest
 from ddwatch_sidecar.sources.nvml import FLOOR_SECONDS, NvmlEndpoint
 from ddwatch_sidecar.sources.nvml_lines import short_bus
 
+from ddwatch.core.hardware import GpuInstance
 from tests.fakes.nvml_stub.library import bus, uuid
 from tests.sidecar.sources.nvml_world import Stub, World, resident_mib
 
@@ -195,6 +196,39 @@ def test_a_split_card_has_no_utilization_even_when_the_driver_says_0(stub: Stub)
 
     assert (world.cards[0].mig, world.cards[0].utilization_ratio) == (True, None)
     assert world.cards[0].memory_used_bytes is not None
+
+
+def test_the_parts_of_a_split_card_are_listed_each_with_what_it_tells(stub: Stub) -> None:
+    """Part 0 of card 1 answers as card 1016 in the stub."""
+    world = stub(
+        "gpu 1 mig 1",
+        "gpu 1 parts_max 7",
+        "gpu 1 parts 2",
+        "gpu 1016 uuid MIG-aaaa",
+        "gpu 1016 name NVIDIA H200 MIG 3g.71gb",
+        "gpu 1016 gpu_instance 2",
+        "gpu 1016 compute_instance 0",
+        f"gpu 1016 memory_total {71 * 2**30}",
+        f"gpu 1016 memory_used {3 * 2**30}",
+        "gpu 1017 uuid MIG-bbbb",
+        "gpu 1017 name error 4",
+        "gpu 1017 memory_total error 4",
+    )
+    world.until(lambda: world.readings)
+
+    assert world.cards[0].instances == ()
+    assert world.cards[1].instances == (
+        GpuInstance(
+            uuid="MIG-aaaa",
+            profile="3g.71gb",
+            gpu_instance=2,
+            compute_instance=0,
+            memory_total_bytes=71 * 2**30,
+            memory_used_bytes=3 * 2**30,
+        ),
+        GpuInstance(uuid="MIG-bbbb"),
+    )
+    assert world.cards[1].mig is True and world.cards[1].lost is None
 
 
 def test_unified_memory_leaves_the_other_fields(stub: Stub) -> None:
