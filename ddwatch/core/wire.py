@@ -46,7 +46,7 @@ def _times_out(value: Any) -> Any:
         }
     if isinstance(value, (list, tuple)):
         # Times have keys, so a list of plain values has none; the trends of many cards are such lists.
-        return [_times_out(item) for item in value] if value and isinstance(value[0], (dict, list, tuple)) else value
+        return [_times_out(item) for item in value] if value and isinstance(value[0], (dict, list, tuple)) else [*value]
     return value
 
 
