@@ -15,7 +15,7 @@ CALM_SECONDS = 60.0
 """A verdict that has not held for this long is over; one that comes back earlier is the same incident."""
 RESUMED_SECONDS = 300.0
 """An incident of an earlier watch is over when its verdict does not hold again within this time."""
-KEPT = 50
+KEPT = 30
 """Incidents of the log; the resolved ones that are oldest give way."""
 VERDICTS = frozenset(get_args(VerdictName))
 
