@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from ddwatch.core.log_place import read_place
-
 from ddwatch.core.hardware import GpuReading
+from ddwatch.core.log_place import read_place
 from ddwatch.core.recording import verdict_change
 from ddwatch.core.records import Record, ServerInfo, ServerStart, SourceFault, SourceUp
 from ddwatch.core.request_view import FinishedRequest
