@@ -215,7 +215,7 @@ class SourceView(Struct, frozen=True, kw_only=True):
     """When it last delivered anything."""
     detail: str = ""
     gone: bool = False
-    """Whether its port refuses, which only a process that is gone explains."""
+    """Whether it shows that the server is no more: its port refuses, its container stopped, its unit ended."""
     lines: int = 0
     unread: int = 0
     rotations: int = 0
