@@ -53,6 +53,7 @@ NOTHING = Cause(
 )
 
 
+PAUSE_NEXT = "nvidia-smi -q -d PERFORMANCE,CLOCK,PCIE under load tells what has not come back from rest"
 PREFILL_NEXT = "lower --chunked-prefill-size, or keep long prompts off this instance"
 
 
@@ -84,6 +85,9 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
             "it is slow",
             "ddwatch compare LOG shows the changed arguments and the step time at equal batch and context",
         )
+    pause = evidence.get("pause_seconds")
+    if isinstance(pause, float):
+        found.append(Cause(f"it is slow since a pause of {in_words(pause)}", PAUSE_NEXT))
     if evidence.get("form") == "batch":
         found.append(
             Cause(

@@ -69,6 +69,11 @@ def test_what_grows_with_the_batch_and_what_stands_beside_prefill_is_said_so() -
     assert words(found) == ("prefill stands in 45 % of the newest windows, before in 2 %", (PREFILL_NEXT,))
 
 
+def test_what_is_slow_since_a_pause_says_so() -> None:
+    assert told({"pause_seconds": None}) == [NOTHING.text]
+    assert told({"pause_seconds": 92.0}) == ["it is slow since a pause of 1 min 32 s"]
+
+
 def test_a_low_accept_length_is_set_beside_the_prefix_cache_and_the_restart_before_it() -> None:
     facts = Facts(
         server=ServerView(started_at=ONSET - 60, restarts=1), changed_arguments="speculative_draft_model a → b"

@@ -41,6 +41,7 @@ FOUND: dict[str, tuple[NoteName, tuple[str, ...]]] = {
     "a full KV pool that steps do not recover from": ("slow-step", ("retraction_not_recovered",)),
     "a slowdown that ends": ("slow-step", ("slow_and_well_again",)),
     "a slowdown that comes and goes": ("slow-step", ("slow_on_and_off",)),
+    "slow since a pause": ("slow-step", ("slow_since_a_pause",)),
     "eight ranks that fail at once": ("slow-step", ("eight_ranks_at_once", "eight_ranks_each_by_itself")),
     "drafter broken": ("low-accept", ("drafter_broken", "prefix_hit_breaks_the_drafter")),
     "drafter broken from the first line": ("low-accept", ("drafter_broken_from_the_first_line",)),
@@ -93,6 +94,7 @@ def test_every_cause_that_can_be_named_is_named_in_a_story() -> None:
         "it is slow since the restart",
         "it grows with the batch",
         "a prefix-cache hit",
+        "it is slow since a pause",
         "prefill stands in",
         "nothing found",
     ):

@@ -6,6 +6,7 @@ three slow lines, more than three seconds of traffic since the onset, and that i
 """
 
 from collections import deque
+from itertools import pairwise
 from math import log
 from statistics import median
 
@@ -42,6 +43,8 @@ RELEASE_BLOCKS = 2.5
 """Slow-window blocks at the expected speed that it takes to resolve, at least."""
 RELEASE_SLOW_SHARE = 0.25
 """A block with more slow lines than this is none at the expected speed, whatever its median."""
+PAUSE_SECONDS = 30.0
+"""Between two lines where the change began: what is slow since a pause is told as such."""
 TUNE_EVERY = 16
 """Lines after which allowance and threshold follow the block rate."""
 
@@ -90,6 +93,7 @@ class StepDetector:
         self._since_tuned = 0
         self._relief = 0.0
         self._lines_before = 0
+        self._pause: float | None = None
         self._fit_error = 0.0
         self._tune(0.0)
 
@@ -232,6 +236,10 @@ class StepDetector:
         born_so = self._lines[0].tick >= began.tick
         self._lines_before = 0 if born_so else sum(one.tick <= began.tick for one in self._lines)
         kept = [one for one in self._lines if one.tick > began.tick or born_so]
+        # The block that the change begins in may have begun before it.
+        around = [one for one in self._lines if one.tick <= began.tick][-FEWEST_SLOW_LINES - 1 :] + kept[:1]
+        pause = max((after.at - before.at for before, after in pairwise(around)), default=0.0)
+        self._pause = pause if pause >= PAUSE_SECONDS else None
         middle = median(one.residual for one in kept) if kept else 0.0
         edge = max(0.1, 4.0 * self._seen.noise.spread)
         for one in kept:
@@ -318,6 +326,7 @@ class StepDetector:
             highest_context_tokens=shape.contexts[1],
             lines=shape.lines,
             lines_before=self._lines_before,
+            pause_seconds=self._pause,
         )
         return Suspicion(
             name=NAME,
