@@ -9,6 +9,7 @@ from tests.commands.documents import held_against
 from tests.e2e.real_sglang.server import Background, serving
 from tests.e2e.real_sglang.test_agreement import ACCEPT_LENGTH, ddwatch
 from tests.e2e.real_sglang.test_restart import SIDECAR, within
+from tests.e2e.real_sglang.test_witnesses import PASSES
 from tests.sidecar.running import running
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(600)]
@@ -16,8 +17,10 @@ pytestmark = [pytest.mark.sglang, pytest.mark.timeout(600)]
 
 def test_two_ranks_are_two_ranks_everywhere(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("ranks")
-    with serving(folder, "--load-balance-method", "round_robin", ranks=2) as server:
-        with running("--log", str(server.log), "--sglang-url", server.url, *SIDECAR) as sidecar:
+    name = f"ipc://{folder}/fpm"
+    with serving(folder, "--load-balance-method", "round_robin", *PASSES, name, ranks=2) as server:
+        words = ("--log", str(server.log), "--sglang-url", server.url, "--fpm", name)
+        with running(*words, *SIDECAR) as sidecar:
 
             def both() -> Any:
                 snapshot = held_against("snapshot.json", sidecar.get("/v1/snapshot").text)
@@ -30,11 +33,17 @@ def test_two_ranks_are_two_ranks_everywhere(tmp_path_factory: pytest.TempPathFac
             with Background(server, 1, users=4):
                 snapshot = within(120, both, "both ranks by their moments")
                 within(120, lambda: min(rank[0] for rank in server.moments()) > 250, "steps of both ranks")
+                told = sidecar.get("/v1/snapshot").json()
+                page = sidecar.get("/metrics").text
             moments = server.moments()
         steps = ddwatch("steps", str(server.log), "--tz", "UTC")
         truth = server.verified()
     rows = [json.loads(row) for row in steps.stdout.splitlines()]
 
+    assert (told["engine"]["ranks"], told["forward"]["ranks"], told["forward"]["lost"]) == (2, 2, 0)
+    for rank in (0, 1):
+        series = f'{{dp_rank="{rank}",provenance="fpm",resolution="step",span="forward"}}'
+        assert f"ddwatch_verify_latency_seconds_count{series}" in page
     assert snapshot["server"]["dp"] == 2
     assert [rank["sample"]["dp_rank"] for rank in snapshot["ranks"]] == [0, 1]
     assert len(moments) == 2
