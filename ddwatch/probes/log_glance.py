@@ -108,6 +108,8 @@ def _container(place: LogPlace, host: Host, run: Callable[[Sequence[str]], Ran])
         if "no such container" in said:
             return _unseen(place, f"there is no container {place.target}", f"{program} ps -a")
         return _unseen(place, f"{program} does not show it: is its daemon up?", f"systemctl status {program}")
+    if done.code is None:
+        return _unseen(place, f"{program} does not answer", f"systemctl status {program}")
     return _told(place, done, done.err + done.out, f"container {place.target} has written nothing", f"{program} ps -a")
 
 

@@ -96,6 +96,7 @@ def test_decode_lines_are_seen(text: str, answer: Ran, programs: tuple[str, ...]
             "docker does not show it: is its daemon up?",
             "systemctl status docker",
         ),
+        ("docker:x", Ran(None, ""), ("docker",), "docker does not answer", "systemctl status docker"),
         ("command:x y", Ran(3, "", "gone"), (), "x prints nothing and ends with exit code 3", None),
         ("command:x y", Ran(None, ""), (), "x prints nothing", None),
     ],

@@ -21,6 +21,8 @@ LONGEST = LINE_LIMIT + 4096
 MEAN_LINE_BYTES = 200
 HEAD_BYTES = 1024 * 1024
 """How much is read of the beginning of the container's present run, where the server's arguments stand."""
+LOOK_SECONDS = 5.0
+"""How long a daemon may take to tell of a container."""
 STOPPED_SECONDS = 5.0
 """Longest pause between two looks at a container that is stopped or not there."""
 NEVER = "0002"
@@ -178,7 +180,13 @@ class Container:
 
     def silent(self, seconds: float, complaint: Complaint) -> Trouble | bool:
         """See `Dialect`."""
+        if self._stage == "look" and seconds >= LOOK_SECONDS:
+            return self._mute()
         return self._stage == "follow"
+
+    def _mute(self) -> Trouble:
+        program = self._program
+        return Trouble(f"the {program} daemon does not answer: `systemctl status {program}`", most_seconds=10.0)
 
     def ended(self, status: int | None, complaint: Complaint, moment: Moment) -> tuple[list[Item], Trouble | None]:
         """See `Dialect`."""
@@ -223,7 +231,7 @@ class Container:
             reason = f"{program} may not be used by this user: add it to the group docker (which is as good as root)"
             return Trouble(reason)
         if complaint.says("cannot connect", "is the docker daemon running", "connection refused"):
-            return Trouble(f"the {program} daemon does not answer: `systemctl status {program}`", most_seconds=10.0)
+            return self._mute()
         if complaint.says("does not support reading"):
             reason = f"the log driver of container {container} cannot be read: run it with --log-driver json-file"
             return Trouble(reason)

@@ -275,6 +275,24 @@ def test_one_stream_that_is_closed_does_not_end_the_other(tmp_path: Path) -> Non
     log.source.close()
 
 
+def test_a_daemon_that_hangs_is_told_and_read_once_it_answers(tmp_path: Path) -> None:
+    state = '{"Status":"running","StartedAt":"2026-05-01T12:00:00Z"}'
+    script = program(
+        tmp_path / "docker",
+        "#!/bin/sh\n"
+        f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done\n"
+        f"case \"$*\" in *inspect*) echo 'abc {state}'; exit;; esac\n"
+        "echo '2026-05-01T12:00:01.000000000Z one'\nexec sleep 60\n",
+    )
+    environment = {"PATH": f"{script.parent}:/usr/bin:/bin"}
+    log = Watched(Container("kimi", name="docker:kimi", catch_up_bytes=0), "docker:kimi", environment=environment)
+    fault = log.until_fault(seconds=0.5)
+    assert fault.reason == "the docker daemon does not answer: `systemctl status docker`"
+    (tmp_path / "go").touch()
+    log.until_lines(1)
+    log.source.close()
+
+
 def test_without_docker_and_podman_it_says_what_else_there_is(tmp_path: Path) -> None:
     dialect = Container("kimi", name="docker:kimi", which=lambda _: None)
     log = Watched(dialect, "docker:kimi", environment={"PATH": str(tmp_path)})
