@@ -56,12 +56,12 @@ def _address(arguments: Arguments) -> str | None:
 class Lifecycle:
     """Folds the server's own announcements into one view, and tells the events."""
 
-    def __init__(self, events: EventLog, fault: Callable[[Xid], None] | None = None) -> None:
+    def __init__(self, events: EventLog, fault: Callable[[Xid], str | None] | None = None) -> None:
         """Prepares to follow.
 
         Args:
             events: where what happens is told.
-            fault: who else is told of the driver's faults.
+            fault: who else is told of the driver's faults; says how the card is called, None where it is not known.
         """
         self._events = events
         self._fault = fault
@@ -276,7 +276,9 @@ class Lifecycle:
         )
 
     def _xid(self, record: Xid) -> None:
+        known = self._fault(record) if self._fault is not None else None
         card = f" on {record.pci_bus}" if record.pci_bus else ""
+        card += f" ({known})" if known is not None else ""
         if record.code is None:
             text = f"a GPU{card} has fallen off the bus"
         elif record.previous_code is not None:
@@ -284,6 +286,5 @@ class Lifecycle:
         else:
             words = meaning(record.code).words
             text = f"Xid {record.code}{card}" + (f": {words}" if words else "")
-        self._events.incident(f"xid {text}", record.at, "xid", "notice", text, joined=COUNTED_SECONDS)
-        if self._fault is not None:
-            self._fault(record)
+        key = f"xid {record.code} {record.previous_code} {record.pci_bus}"
+        self._events.incident(key, record.at, "xid", "notice", text, joined=COUNTED_SECONDS)

@@ -147,5 +147,5 @@ def test_a_fault_of_the_driver_reaches_the_card_the_timeline_and_the_snapshot() 
     assert [view.xids for view in shown.gpus] == [{}, {"48": 1}]
     assert [item.kind for item in shown.gpus[1].findings] == ["xid"]
     assert [event.text for event in monitor.history().events if event.kind == "xid"] == [
-        "Xid 48 on 0000:12:00: memory error that could not be corrected"
+        "Xid 48 on 0000:12:00 (GPU 1): memory error that could not be corrected"
     ]

@@ -62,10 +62,18 @@ class GpuBook:
             self._see_host(reading)
         self._tell(reading.at, before, old)
 
-    def xid(self, record: Xid) -> None:
-        """Takes a fault that the driver reported; a copy of it by another witness counts once."""
-        code = xids.FALLEN if record.code is None else record.code
+    def xid(self, record: Xid) -> str | None:
+        """Takes a fault that the driver reported; a copy of it by another witness counts once.
+
+        Returns how its card is called, None while no card is known at its address.
+        """
         owner = self._owner_of_bus(record.pci_bus)
+        self._count_xid(record, owner)
+        past = self._pasts.get(owner)
+        return label(past.card) if past is not None else None
+
+    def _count_xid(self, record: Xid, owner: str) -> None:
+        code = xids.FALLEN if record.code is None else record.code
         last = self._xid_at.get((owner, code))
         self._xid_at[owner, code] = record.at
         if owner not in self._xids and len(self._xids) >= 2 * CARDS_AT_MOST:

@@ -87,6 +87,17 @@ def test_a_server_that_went_down_with_its_card_names_the_card_first() -> None:
     assert verdict.next_steps[0].startswith("reboot the host")
 
 
+def test_a_fault_is_told_by_address_and_by_the_card_that_is_there() -> None:
+    monitor = started()
+    monitor.accept(Xid(at=BEGIN, code=31, pci_bus="0000:16:00"))
+    lost(monitor, BEGIN + 10)
+
+    assert [event.text for event in monitor.history().events if event.kind == "xid"] == [
+        "Xid 31 on 0000:16:00: a program touched memory that is not its own",
+        "Xid 79 on 0000:16:00 (GPU 5): the card has fallen off the bus",
+    ]
+
+
 def test_a_lost_card_is_named_without_any_xid() -> None:
     monitor = started()
     lost(monitor, BEGIN + 10, xid=False)
