@@ -56,6 +56,8 @@ class Piece(Strict, frozen=True):
     """The log file is rotated without loss."""
     processes: int | None = None
     """The host names so many processes of the engine."""
+    busy: float | None = None
+    """Share of its core that each of them uses."""
     refused: bool = False
     """SGLang's port refuses."""
     stopped: bool = False
@@ -71,7 +73,7 @@ class Piece(Strict, frozen=True):
 
 
 class Cards(Strict, frozen=True, kw_only=True):
-    """What eight cards at work report each second; `odd` is the one that differs."""
+    """What eight cards at work report each second; `odd` is the one that differs, without it all do."""
 
     at: float = 0.0
     until: float
@@ -80,6 +82,7 @@ class Cards(Strict, frozen=True, kw_only=True):
     sm_clock_hertz: float = 2.37e9
     temperature_celsius: float = 61.0
     utilization_ratio: float = 0.97
+    pcie_generation: int = 5
 
 
 class Change(Strict, frozen=True):
@@ -182,7 +185,10 @@ def _said(piece: Piece, at: float, number: int) -> Iterator[Item]:
     if piece.rotated:
         yield Rotation(at=at, source="log", detail="the log was rotated")
     if piece.processes is not None:
-        engine = tuple(HostProcess(pid=4000 + n, role="scheduler", rank=f"TP{n}") for n in range(piece.processes))
+        engine = tuple(
+            HostProcess(pid=4000 + n, role="scheduler", rank=f"TP{n}", cpu_ratio=piece.busy)
+            for n in range(piece.processes)
+        )
         yield HostReading(at=at, cores=64, processes=engine)
     if piece.refused:
         yield SourceFault(at=at, source="loads", reason="nothing answers", gone=True)
@@ -209,10 +215,11 @@ def reported(cards: Cards, start: float) -> Iterator[tuple[float, Item]]:
         "sm_clock_hertz": cards.sm_clock_hertz,
         "temperature_celsius": cards.temperature_celsius,
         "utilization_ratio": cards.utilization_ratio,
+        "pcie_generation": cards.pcie_generation,
     }
     at = cards.at
     while at <= cards.until:
-        found = tuple(card(index, **(odd if index == cards.odd else {})) for index in range(8))
+        found = tuple(card(index, **(odd if cards.odd in (None, index) else {})) for index in range(8))
         yield start + at, GpuReading(at=start + at, cards=found)
         at += 1.0
 

@@ -42,6 +42,8 @@ FOUND: dict[str, tuple[NoteName, tuple[str, ...]]] = {
     "a slowdown that ends": ("slow-step", ("slow_and_well_again",)),
     "a slowdown that comes and goes": ("slow-step", ("slow_on_and_off",)),
     "slow since a pause": ("slow-step", ("slow_since_a_pause",)),
+    "a PCIe link below its maximum": ("slow-step", ("pcie_link_below_its_maximum",)),
+    "4.9 ms on the CPU in every step": ("slow-step", ("scheduler_takes_the_time",)),
     "eight ranks that fail at once": ("slow-step", ("eight_ranks_at_once", "eight_ranks_each_by_itself")),
     "drafter broken": ("low-accept", ("drafter_broken", "prefix_hit_breaks_the_drafter")),
     "drafter broken from the first line": ("low-accept", ("drafter_broken_from_the_first_line",)),
@@ -88,6 +90,8 @@ def test_every_cause_that_can_be_named_is_named_in_a_story() -> None:
     causes += [shown.cause for path in HERE.glob("*.toml") for shown in read_story(path).shown if shown.cause]
     for part in (
         "GPU 5",
+        "GPU 3 has its PCIe link at Gen2",
+        "keeps one core full",
         "CUDA graph is off",
         "the KV pool was full",
         "not recovered in",
