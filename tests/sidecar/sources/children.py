@@ -27,7 +27,10 @@ class Watched:
         *,
         environment: dict[str, str] | None = None,
         clock: Clock | None = None,
+        patient: bool = False,
     ) -> None:
+        """Begins; `patient` stops the clock while a child runs that does not follow."""
+        self._patient = patient
         self.source = ChildLines(dialect, name=name, environment=environment)
         self.clock = clock or Clock()
         self.items: list[Item] = []
@@ -43,7 +46,8 @@ class Watched:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             assert time.monotonic() < deadline, self.items[-20:]
-            self.poll(seconds)
+            waits = self._patient and self.source.pid is not None and not self.following
+            self.poll(0.0 if waits else seconds)
             time.sleep(0.01)
 
     def until_lines(self, count: int, *, seconds: float = 0.0) -> None:

@@ -54,7 +54,7 @@ class World:
             return wanted if wanted == self._program else None
 
         dialect = Container(name, name=f"docker:{name}", which=which, **options)
-        watched = Watched(dialect, f"docker:{name}", environment=self.environment, clock=self.clock)
+        watched = Watched(dialect, f"docker:{name}", environment=self.environment, clock=self.clock, patient=True)
         self._stack.callback(watched.source.close)
         return watched
 
