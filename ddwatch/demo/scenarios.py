@@ -276,7 +276,8 @@ def lines(
 ) -> Iterator[tuple[float, str]]:
     """The log of a scenario from `start` on (seconds since the epoch), each line with its time.
 
-    It is endless but for `until`: no act is begun after that. `zone` is the zone of its stamps, None the one of this machine. The same arguments give the same lines.
+    It is endless but for `until`: no act is begun after that. `zone` is the zone of its stamps, None the one of this
+    machine. The same arguments give the same lines.
     """
     told = simulation(story, seed, start, interval=interval, zone=zone, observe=observe)
     return told.play(acts(story), until)
