@@ -11,11 +11,13 @@ from ddwatch.core.exits import VERDICT_EXITS, CommandFailed, Exit
 from ddwatch.core.expectation.wording import readable
 from ddwatch.core.snapshot import Now, Snapshot, SourceView
 from ddwatch.feeds.live import CONNECT_SECONDS, Refused, check, sentence
+from ddwatch.widgets.alert_words import quiet_words
 from ddwatch.widgets.factor_row import caveats, model_words, parts_of
 from ddwatch.widgets.figures import age, count, duration, exact, factor, figure, percent, tokens
 from ddwatch.widgets.gpu_words import gravity, is_odd, normal_words, odd_words
 from ddwatch.widgets.rows import clean
 from ddwatch.widgets.server_line import algorithm_text, model_name, parallel_text
+from ddwatch.widgets.zones import LocalZone
 
 FIRST_DATA_SECONDS = 10.0
 """How long one reading waits for the first data."""
@@ -153,6 +155,9 @@ def reading(snapshot: Snapshot) -> str:
     verdict = snapshot.verdict
     lines = ["SIMULATED: this is not a real service"] if snapshot.simulated else []
     lines.append(f"{verdict.name.replace('-', ' ')}: {clean(verdict.sentence)}")
+    quiet = quiet_words(snapshot, LocalZone())
+    if quiet:
+        lines.append(f"alerts: {quiet}")
     if verdict.cause:
         lines.append(f"likely cause: {clean(verdict.cause)}")
     lines += [f"next: {clean(step)}" for step in verdict.next_steps]

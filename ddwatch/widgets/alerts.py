@@ -1,7 +1,7 @@
 """The alert log: what is wrong and since when, who knows, what it may be and what to do; one of them is chosen."""
 
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -9,8 +9,7 @@ from textual.message import Message
 
 from ddwatch.core.alert_view import BEFORE_SECONDS, AlertAction, AlertView, MuteView
 from ddwatch.core.snapshot import Frame, Snapshot
-from ddwatch.widgets.events import SIGNS, when
-from ddwatch.widgets.figures import clock, duration, figure, milliseconds
+from ddwatch.widgets.alert_words import evidence_words, state_words, times_words, until_words
 from ddwatch.widgets.listing import Listing
 from ddwatch.widgets.rows import Role, Row, Span, clean, faded, heading, merged, spread, width_of, wrapped
 from ddwatch.widgets.view import View
@@ -19,62 +18,6 @@ NAME, STATE = 13, 26
 """Cells of an incident's name and state."""
 LABEL = 9
 INDENT = 5
-
-
-def until_words(until: float, now: float, zone: tzinfo) -> str:
-    """`15:04`, or with the date where that is another day."""
-    moment, today = datetime.fromtimestamp(until, zone), datetime.fromtimestamp(now, zone)
-    return f"{moment:%H:%M}" if moment.date() == today.date() else f"{moment:%b %d %H:%M}"
-
-
-def state_words(alert: AlertView, now: float, zone: tzinfo) -> tuple[str, str, Role]:
-    """Sign, words and look of an incident's state."""
-    end = "" if alert.until is None else f" until {until_words(alert.until, now, zone)}"
-    if alert.state == "firing":
-        sign, role = SIGNS[alert.severity]
-        return sign, "firing", role
-    if alert.state == "acknowledged":
-        return "○", f"acknowledged{end}", "strong"
-    if alert.state == "muted":
-        return "‖", f"muted{end}", "strong"
-    return ("…", "suspected", "label") if alert.state == "pending" else ("✓", "over", "ok")
-
-
-def quiet_words(snapshot: Snapshot, zone: tzinfo) -> str:
-    """What stands beside the verdict while it is acknowledged or muted: `acknowledged until 15:00`; else nothing."""
-    name = snapshot.verdict.name
-    alert = next((one for one in snapshot.alerts if one.name == name and one.open), None)
-    if alert is not None and alert.state != "firing":
-        return state_words(alert, snapshot.at, zone)[1]
-    mute = next((one for one in snapshot.mutes if one.name == name), None)
-    return "" if mute is None else f"muted until {until_words(mute.until, snapshot.at, zone)}"
-
-
-def times_words(alert: AlertView, now: float, zone: tzinfo) -> str:
-    """When it was, and how long it lasted or lasts."""
-    begin = when(alert.since, now, zone).strip()
-    if alert.resolved_at is None:
-        return f"since {begin} · {duration(max(0.0, now - alert.since))}"
-    if ":" not in begin:
-        begin += f" {clock(alert.since, zone)}"
-    lasted = duration(max(0.0, alert.resolved_at - alert.since))
-    return f"{begin} – {clock(alert.resolved_at, zone)} · {lasted}"
-
-
-def evidence_words(alert: AlertView) -> str:
-    """The numbers that it was reached by."""
-    parts = []
-    for name, value in alert.evidence.items():
-        if value is None:
-            continue
-        words, said = clean(name).replace("_", " "), clean(str(value))
-        if name.endswith("_seconds") and isinstance(value, (int, float)):
-            words = words.removesuffix(" seconds")
-            said = f"{milliseconds(value)} ms" if abs(value) < 1 else duration(value)
-        elif isinstance(value, float):
-            said = figure(value)
-        parts.append(f"{words} {said}")
-    return " · ".join(parts)
 
 
 def alert_rows(alert: AlertView, snapshot: Snapshot, zone: tzinfo, width: int, *, chosen: bool) -> list[Row]:

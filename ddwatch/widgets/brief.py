@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ddwatch.core.snapshot import Frame
+from ddwatch.widgets.alert_words import quiet_words
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.factor_row import factor_row
 from ddwatch.widgets.figures import age, count, figure, milliseconds, percent, tokens
@@ -59,7 +60,9 @@ def brief_rows(frame: Frame, view: View, width: int = 60) -> list[Row]:
     rows.append(
         (((f"queue {count(now.queued)} KV {percent(now.token_usage)} ", "text")), (_age_text(frame, view), "label"))
     )
-    rows.append(((view.trouble if view.dimmed() and view.trouble else clean(snapshot.verdict.sentence), "label"),))
+    quiet = quiet_words(snapshot, view.zone)
+    said = f"{quiet}: {snapshot.verdict.sentence}" if quiet else snapshot.verdict.sentence
+    rows.append(((view.trouble if view.dimmed() and view.trouble else clean(said), "label"),))
     server = snapshot.server
     rows.append(((f"{model_name(server.model)} {algorithm_text(server)}".strip() or "server not named yet", "label"),))
     return rows

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from ddwatch.core.snapshot import Frame, Snapshot, Verdict, VerdictName
-from ddwatch.widgets.alerts import quiet_words
+from ddwatch.widgets.alert_words import quiet_words
 from ddwatch.widgets.drawn import Drawn
 from ddwatch.widgets.events import when
 from ddwatch.widgets.factor_row import caveats, difference_words, factor_row, model_words, reference_words

@@ -6,10 +6,13 @@ from datetime import timezone
 import pytest
 from msgspec.structs import replace
 
+from ddwatch.commands.once import reading
 from ddwatch.core.alert_view import AlertAction, AlertView
 from ddwatch.core.snapshot import Frame, Snapshot
 from ddwatch.feeds.contract import Feed
-from ddwatch.widgets.alerts import alert_rows, evidence_words, quiet_words, state_words, times_words
+from ddwatch.widgets.alert_words import evidence_words, quiet_words, state_words, times_words
+from ddwatch.widgets.alerts import alert_rows
+from ddwatch.widgets.brief import brief_rows
 from ddwatch.widgets.rows import Row, plain, width_of
 from ddwatch.widgets.verdict_block import with_since
 from ddwatch.widgets.view import View
@@ -102,6 +105,14 @@ class TestBesideTheVerdict:
         assert quiet_words(alert_frames.one().snapshot, UTC) == ""
         row: Row = (("   a sentence", "text"),)
         assert self.shown(alert_frames.muted(), 80, row).endswith("muted until 12:30 · since 11:58:00 ")
+
+    def test_small_screens_and_plain_text_say_it_too(self) -> None:
+        frame = alert_frames.acknowledged()
+        assert any(
+            "acknowledged until 15:00: step 142 ms" in plain(row) for row in brief_rows(frame, View(link="live"))
+        )
+        assert "\nalerts: acknowledged until " in reading(frame.snapshot)
+        assert "alerts:" not in reading(alert_frames.one().snapshot)
 
     def test_it_is_shortened_before_it_is_left_out_and_never_left_out(self) -> None:
         frame = alert_frames.acknowledged()
