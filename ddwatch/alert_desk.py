@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from platformdirs import user_state_dir
 
-from ddwatch.core.alert_orders import Orders, decoded, encoded
+from ddwatch.core.alert_orders import FORGOTTEN_SECONDS, Orders, decoded, encoded
 
 LARGEST = 256 * 1024
 """Bytes of a file that is read."""
@@ -44,9 +45,8 @@ class Desk:
     def prepare(self) -> Orders:
         """Makes the file unless it is there, clears away what ended sidecars left, and returns what it says."""
         with self._told(), self._alone():
-            for other in self.path.parent.glob("passing-*.json"):
-                found = PASSING.fullmatch(other.name)
-                if found is not None and other != self.path and not _lives(int(found[1])):
+            for other in islice(self.path.parent.glob("*.json"), MOST_FILES):
+                if other != self.path and _forgotten(other):
                     other.unlink(missing_ok=True)
             if not self.path.exists():
                 self._write(Orders(channel=secrets.token_hex(8)))
@@ -127,6 +127,17 @@ def desk_of(channel: str | None, folder: Path | None = None) -> Desk | None:
             if secrets.compare_digest(desk.read().channel.encode(), channel.encode()):
                 return desk
     return None
+
+
+def _forgotten(path: Path) -> bool:
+    """Whether nobody needs a file any more: its process has ended, or nothing was asked in it for long."""
+    found = PASSING.fullmatch(path.name)
+    if found is not None:
+        return not _lives(int(found[1]))
+    try:
+        return time.time() - path.stat().st_mtime > FORGOTTEN_SECONDS
+    except OSError:
+        return False
 
 
 def _lives(process: int) -> bool:

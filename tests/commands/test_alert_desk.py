@@ -63,6 +63,9 @@ def test_what_an_ended_sidecar_left_is_cleared_away(tmp_path: Path) -> None:
     ended.wait(60)
     for process in (ended.pid, os.getpid()):
         Desk(tmp_path / f"{passing_name(process)}.json").prepare()
+    old = Desk(tmp_path / "old.json")
+    old.prepare()
+    os.utime(old.path, (1.0, 1.0))
     Desk(tmp_path / "service.json").prepare()
 
     assert sorted(path.name for path in tmp_path.glob("*.json")) == [

@@ -117,6 +117,7 @@ def test_bad_input_is_one_sentence_each(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
         assert "connection refused" in complaint(ddwatch("--once", "--url", nobody), 66)
+    assert "--bell is for the screen" in complaint(ddwatch("--once", "--bell"), 64)
     assert "there is no file" in complaint(ddwatch("--once", "--log", str(tmp_path / "missing")), 66)
     assert "is a directory" in complaint(ddwatch("--once", "--log", str(tmp_path)), 66)
     assert "--log - < /dev/null" in complaint(ddwatch("--once", "--log", "/dev/null"), 66)
