@@ -8,12 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
-GUARD = 'exec 3<&0; (read -r _ <&3; kill -s KILL 0) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
-"""Becomes the command, after leaving a watcher in its process group.
-
-The watcher reads a pipe whose other end only this process holds. When that end closes, be it that this process was
-killed, the watcher ends the whole group.
-"""
+WATCHER = 'read -r group && read -r _; [ -n "$group" ] && kill -s KILL -- "-$group"'
+"""Is told a process group, and ends it when the pipe that told it closes: when this process is no more."""
 CHUNK_BYTES = 64 * 1024
 REAP_SECONDS = 1.0
 
@@ -37,14 +33,10 @@ class Child:
         search = None if environment is None else environment.get("PATH")
         if shutil.which(words[0], path=search) is None:
             raise Unstartable(f"there is no command {words[0]!r} here that this user may run")
-        shell = shutil.which("sh", path=search)
-        # As the first process of a container it takes everything with it when it ends, and nobody would bury watchers.
-        self._guarded = shell is not None and os.getpid() != 1
-        line = [str(shell), "-c", GUARD, "ddwatch-guard", *words] if self._guarded else list(words)
         try:
             self._process = subprocess.Popen(
-                line,
-                stdin=subprocess.PIPE if self._guarded else subprocess.DEVNULL,
+                list(words),
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=dict(environment) if environment is not None else None,
@@ -54,6 +46,7 @@ class Child:
             raise Unstartable(f"{words[0]} cannot be started: {(error.strerror or str(error)).lower()}") from error
         except ValueError as error:
             raise Unstartable(f"{words[0]!r} cannot be started: {error}") from error
+        self._watcher = _watcher(self._process.pid)
         assert self._process.stdout is not None and self._process.stderr is not None
         self._pipes = {"out": self._process.stdout, "err": self._process.stderr}
         for pipe in self._pipes.values():
@@ -68,8 +61,19 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """Its exit code, negative for the signal that ended it; None while it runs."""
-        return self._process.poll()
+        """Its exit code, negative for the signal that ended it; None while it runs.
+
+        It is not buried yet: as long as it is not, nobody else gets the number of its group.
+        """
+        if self._process.returncode is not None or not hasattr(os, "waitid"):
+            return self._process.poll()
+        try:
+            found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return self._process.poll()
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def read(self, pipe: Pipe, most: int) -> bytes:
         """What stands ready in one of its streams, nothing when there is nothing now or it has ended (see `open`)."""
@@ -87,21 +91,48 @@ class Child:
 
     def end(self) -> None:
         """Ends the whole group; see `gone`."""
-        # A group without a watcher may be gone with its first process, and its number be another's by now.
-        if self._guarded or self._process.poll() is None:
+        if self._process.returncode is None:
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self.open.clear()
-        for pipe in (self._process.stdin, *self._pipes.values()):
-            if pipe is not None:
-                pipe.close()
+        for pipe in self._pipes.values():
+            pipe.close()
+        if self._watcher is not None:
+            self._watcher.kill()
+            if self._watcher.stdin is not None:
+                self._watcher.stdin.close()
 
     def gone(self, *, wait: bool = False) -> bool:
         """Whether an ended child is dead and buried; `wait` gives it a moment."""
+        processes = [self._process, *([self._watcher] if self._watcher is not None else [])]
         if wait:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(REAP_SECONDS)
-        return self._process.poll() is not None
+                for process in processes:
+                    process.wait(REAP_SECONDS)
+        return None not in [process.poll() for process in processes]
+
+
+def _watcher(group: int) -> "subprocess.Popen[bytes] | None":
+    """What ends a process group when this process is killed; None where there is no shell to do it."""
+    shell = shutil.which("sh")
+    if shell is None:
+        return None
+    try:
+        watcher = subprocess.Popen(
+            [shell, "-c", WATCHER, "ddwatch-watcher"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        # Without it the command still goes with every orderly end.
+        return None
+    assert watcher.stdin is not None
+    with suppress(OSError):
+        watcher.stdin.write(f"{group}\n".encode())
+        watcher.stdin.flush()
+    return watcher
 
 
 def ending(status: int | None) -> str:
