@@ -74,7 +74,8 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
         )
     if facts.retracted_at is not None and _near(facts.retracted_at, since):
         found.append(_retracted(facts.retracted_at - since, evidence))
-    waited = waiting(since, facts.waits)
+    factor = evidence.get("factor")
+    waited = waiting(since, facts.waits, factor if isinstance(factor, float) else None)
     if waited is not None:
         found.append(Cause(*waited))
     before = evidence.get("lines_before")

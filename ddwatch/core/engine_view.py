@@ -30,7 +30,7 @@ class ForwardView(Struct, frozen=True, kw_only=True):
     resting: bool = False
     """Whether every rank has said for a while that it has nothing to do."""
     forward_seconds: float | None = None
-    """GPU time of a decode pass, the mean of some seconds: those of `step_seconds` where that is told, else the last."""
+    """GPU time of a decode pass, the mean of the seconds of `step_seconds` where that is told, else of the last."""
     step_seconds: float | None = None
     """The newest time of a step (span `step`) by log or moments."""
     wait_seconds: float | None = None

@@ -17,7 +17,9 @@ LEAST_SECONDS = 0.001
 LEAST_SHARE = 0.05
 """A growth below both of these explains nothing."""
 BOUND_SHARE = 0.2
-"""Without a before, waiting for this share of the step is worth saying."""
+"""Without a before and an expected time, waiting for this share of the step is worth saying."""
+MOST_OF_IT, LITTLE_OF_IT = 0.5, 0.25
+"""Shares of the excess: a wait that explains so much is the cause, one that explains no more than that is not it."""
 
 
 class Wait(Struct, frozen=True):
@@ -64,37 +66,32 @@ class Waits:
         return self._all
 
 
-def _middle(waits: Sequence[Wait]) -> tuple[float, float, float]:
-    return (
-        median(one.step_seconds for one in waits),
-        median(one.forward_seconds for one in waits),
-        median(one.seconds for one in waits),
-    )
-
-
-def waiting(since: float, waits: Sequence[Wait]) -> tuple[str, str] | None:
+def waiting(since: float, waits: Sequence[Wait], factor: float | None = None) -> tuple[str, str] | None:
     """What step and forward times say of steps that are slow since a moment: a cause and what to do; None for nothing.
+
+    The context moves step and forward time alike, so only what the GPU waits is compared: with what it waited before,
+    and with how much longer the steps are than they should be.
 
     Args:
         since: onset of the slow steps, seconds since the epoch.
         waits: stretches, oldest first.
+        factor: measured over expected step time, where that is known.
     """
     after = [one for one in waits if one.at > since + STRETCH_SECONDS][-LATELY:]
-    before = [one for one in waits if one.at <= since][-LATELY:]
+    before = [one.seconds for one in waits if one.at <= since][-LATELY:]
     if not after:
         return None
-    step, forward, wait = _middle(after)
-    if len(before) < FEWEST_BEFORE:
-        if wait < max(LEAST_SECONDS, BOUND_SHARE * step):
-            return None
-        return f"CPU-bound: the GPU waits {_ms(wait)} of each {_ms(step)} step", CPU
-    _, forward_before, wait_before = _middle(before)
-    longer, more = wait - wait_before, forward - forward_before
-    if max(longer, more) < max(LEAST_SECONDS, LEAST_SHARE * step):
-        return None
-    if longer >= more:
-        return f"CPU-bound: the GPU waits {_ms(wait)} of each step ({_ms(wait_before)} before)", CPU
-    return f"the GPU's own forward pass takes {_ms(forward)} ({_ms(forward_before)} before); the CPU is not it", GPU
+    step, wait = median(one.step_seconds for one in after), median(one.seconds for one in after)
+    known = len(before) >= FEWEST_BEFORE
+    longer = wait - median(before) if known else wait
+    excess = step * (1.0 - 1.0 / factor) if factor is not None and factor > 1.0 else None
+    least = max(LEAST_SECONDS, (LEAST_SHARE if known else BOUND_SHARE) * step)
+    if longer >= (least if excess is None else max(LEAST_SECONDS, MOST_OF_IT * excess)):
+        then = f"each step ({_ms(median(before))} before)" if known else f"each {_ms(step)} step"
+        return f"CPU-bound: the GPU waits {_ms(wait)} of {then}", CPU
+    if excess is not None and excess >= LEAST_SECONDS and longer < LITTLE_OF_IT * excess:
+        return f"the GPU's own forward pass takes longer: it waits only {_ms(wait)} of each {_ms(step)} step", GPU
+    return None
 
 
 CPU = "look at the scheduler's CPU: py-spy top --pid PID; one core at 100 %, or taken by others, makes the GPU wait"

@@ -19,11 +19,27 @@ def test_a_gpu_that_waits_longer_than_before_is_cpu_bound() -> None:
     assert "py-spy" in found[1]
 
 
-def test_a_forward_pass_that_takes_longer_is_the_gpus() -> None:
+def test_what_the_wait_cannot_explain_is_the_gpus() -> None:
     waits = [*lasting(500, 1001, 0.030, 0.028), *lasting(1020, 1100, 0.060, 0.058)]
-    found = waiting(ONSET, waits)
+    assert waiting(ONSET, waits) is None, "the context may have grown"
+    found = waiting(ONSET, waits, 2.0)
     assert found is not None
-    assert found[0] == "the GPU's own forward pass takes 58.0 ms (28.0 ms before); the CPU is not it"
+    assert found[0] == "the GPU's own forward pass takes longer: it waits only 2.0 ms of each 60.0 ms step"
+    assert "clocks" in found[1]
+    alone = waiting(ONSET, lasting(1020, 1100, 0.060, 0.058), 2.0)
+    assert alone is not None and "own forward pass" in alone[0]
+
+
+def test_a_context_that_grows_meanwhile_does_not_hide_the_cpu() -> None:
+    waits = [*lasting(500, 1001, 0.0200, 0.0197), *lasting(1020, 1100, 0.0549, 0.0500)]
+    found = waiting(ONSET, waits, 0.0549 / 0.0503)
+    assert found is not None
+    assert found[0] == "CPU-bound: the GPU waits 4.9 ms of each step (0.3 ms before)"
+
+
+def test_a_part_of_the_excess_accuses_neither() -> None:
+    waits = [*lasting(500, 1001, 0.0200, 0.0190), *lasting(1020, 1100, 0.0300, 0.0254)]
+    assert waiting(ONSET, waits, 1.5) is None
 
 
 def test_without_a_before_only_a_large_share_is_worth_saying() -> None:
