@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ddwatch.core.alert_orders import Order
 from ddwatch.core.alert_view import AlertState, AlertView, MuteView
+from ddwatch.core.durations import in_words
 from ddwatch.core.snapshot import Note, NoteName, Verdict, VerdictName
 
 CALM_SECONDS = 60.0
@@ -115,9 +116,20 @@ class Incidents:
             number += 1
         return name
 
-    def obey(self, orders: Sequence[Order]) -> None:
-        """Takes all that the operator asked for; what was asked before and is not among it is undone."""
-        self._orders = tuple(orders)
+    def obey(self, orders: Sequence[Order], now: float) -> list[str]:
+        """Takes all that the operator asked for; what was asked before and is not among it is undone.
+
+        Returns:
+            What is new and what is undone, in words; what has only ended is no news.
+        """
+        before, self._orders = self._orders, tuple(orders)
+        about = {(order.kind, order.alert, order.incident) for order in orders}
+        undone = [
+            f"{order.alert}: no longer {_DONE[order.kind]}"
+            for order in before
+            if order.holds(now) and (order.kind, order.alert, order.incident) not in about
+        ]
+        return [*undone, *(_asked(order) for order in orders if order not in before)]
 
     def restore(self, alerts: Sequence[AlertView], now: float, ended_at: float | None = None) -> None:
         """Takes back the log of an earlier watch, in the order of `views`; what was open is open.
@@ -178,6 +190,16 @@ class Incidents:
                 if order.kind == kind and about and order.holds(now):
                     return _view(one.incident, one.newest, state, order.until, order.note)
         return _view(one.incident, one.newest, "firing")
+
+
+_DONE = {"mute": "muted", "acknowledge": "acknowledged"}
+
+
+def _asked(order: Order) -> str:
+    """What was asked, for the timeline."""
+    end = "until it is over" if order.until is None else f"for {in_words(order.until - order.given_at)}"
+    note = f": {order.note}" if order.note else ""
+    return f"{order.alert}: {_DONE[order.kind]} {end}{note}"
 
 
 _STATES: tuple[tuple[str, AlertState], ...] = (("mute", "muted"), ("acknowledge", "acknowledged"))

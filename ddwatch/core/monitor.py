@@ -157,8 +157,7 @@ class Monitor:
             case SelfReading():
                 self._watch = SelfView(cpu_ratio=record.cpu_ratio, resident_bytes=record.resident_bytes)
             case OrdersSeen():
-                self._keeping = record.keeping
-                self._incidents.obey(record.orders)
+                self._ordered(record)
             case _:
                 self._server(record)
 
@@ -318,6 +317,13 @@ class Monitor:
         began = view.state == "starting" and state != "starting"
         if isinstance(record, ServerStart) or began or view.restarts != restarts:
             self._forget_ranks(record.at, record.rank.engine, began=began or view.restarts != restarts)
+
+    def _ordered(self, record: OrdersSeen) -> None:
+        first, self._keeping = self._keeping is None, record.keeping
+        for news in self._incidents.obey(record.orders, record.at):
+            # What stood there before this watch is no news.
+            if not first:
+                self._events.add(record.at, "verdict", "ok", news)
 
     def _unread(self, record: Unread, source: str) -> None:
         self._traffic.positions.see(record)

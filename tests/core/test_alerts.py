@@ -179,7 +179,8 @@ class TestOrders:
     def test_an_acknowledgement_is_of_one_incident_and_ends(self) -> None:
         incidents = Incidents()
         told(incidents, 10.0, "slow-step")
-        incidents.obey(NOBODY.acknowledged([("slow-step", "slow-step-10")], 11.0, 100.0, "on it").orders)
+        asked = NOBODY.acknowledged([("slow-step", "slow-step-10")], 11.0, 100.0, "on it")
+        assert incidents.obey(asked.orders, 11.0) == ["slow-step: acknowledged for 1 min 29 s: on it"]
 
         (alert,) = incidents.views(99.0)
         assert (alert.state, alert.until, alert.note) == ("acknowledged", 100.0, "on it")
@@ -191,7 +192,8 @@ class TestOrders:
     def test_one_without_an_end_holds_until_the_incident_is_over(self) -> None:
         incidents = Incidents()
         told(incidents, 10.0, "slow-step")
-        incidents.obey(NOBODY.acknowledged([("slow-step", "slow-step-10")], 11.0).orders)
+        asked = NOBODY.acknowledged([("slow-step", "slow-step-10")], 11.0)
+        assert incidents.obey(asked.orders, 11.0) == ["slow-step: acknowledged until it is over"]
 
         assert shown(incidents.views(86_400.0)) == [("slow-step", "acknowledged")]
         told(incidents, 86_500.0, "as-expected")
@@ -199,7 +201,7 @@ class TestOrders:
 
     def test_a_mute_is_of_a_name_whether_it_holds_or_not(self) -> None:
         incidents = Incidents()
-        incidents.obey(NOBODY.muted("slow-step", 0.0, 100.0, "maintenance").orders)
+        incidents.obey(NOBODY.muted("slow-step", 0.0, 100.0, "maintenance").orders, 0.0)
         (mute,) = incidents.mutes(10.0)
         assert (mute.name, mute.until, mute.note) == ("slow-step", 100.0, "maintenance")
 
@@ -212,13 +214,26 @@ class TestOrders:
         incidents = Incidents()
         told(incidents, 10.0, "slow-step")
         both = NOBODY.acknowledged([("slow-step", "slow-step-10")], 11.0).muted("slow-step", 11.0, 100.0)
-        incidents.obey(both.orders)
+        incidents.obey(both.orders, 11.0)
 
         assert shown(incidents.views(12.0)) == [("slow-step", "muted")]
-        incidents.obey(both.unmuted("slow-step").orders)
+        assert incidents.obey(both.unmuted("slow-step").orders, 12.0) == ["slow-step: no longer muted"]
         assert shown(incidents.views(12.0)) == [("slow-step", "acknowledged")]
-        incidents.obey(())
+        assert incidents.obey((), 12.0) == ["slow-step: no longer acknowledged"]
         assert shown(incidents.views(12.0)) == [("slow-step", "firing")]
+
+    def test_what_has_ended_is_no_news_and_neither_is_what_was_asked_before(self) -> None:
+        incidents = Incidents()
+        asked = NOBODY.muted("blind", 0.0, 10.0).orders
+        assert incidents.obey(asked, 0.0) == ["blind: muted for 10 s"]
+        assert incidents.obey(asked, 1.0) == []
+        assert incidents.obey((), 10.0) == []
+
+    def test_what_is_replaced_is_told_once(self) -> None:
+        incidents = Incidents()
+        first = NOBODY.muted("blind", 0.0, 100.0)
+        incidents.obey(first.orders, 0.0)
+        assert incidents.obey(first.muted("blind", 1.0, 3601.0).orders, 1.0) == ["blind: muted for 1 h 00 min"]
 
 
 class TestAfterARestart:
@@ -248,7 +263,7 @@ class TestAfterARestart:
     def test_an_acknowledgement_still_holds(self) -> None:
         incidents = Incidents()
         incidents.restore(self.before(), 1000.0)
-        incidents.obey(NOBODY.acknowledged([("slow-step", "slow-step-100")], 101.0).orders)
+        incidents.obey(NOBODY.acknowledged([("slow-step", "slow-step-100")], 101.0).orders, 1000.0)
 
         assert shown(incidents.views(1000.0)) == [("slow-step", "acknowledged"), ("low-accept", "resolved")]
 
@@ -279,7 +294,7 @@ def test_the_log_tells_each_incident_once_whatever_is_asked(steps: Sequence[tupl
             orders = orders.acknowledged(opened, now, now + 50.0)
         elif asked == "undo":
             orders = NOBODY
-        incidents.obey(orders.orders)
+        incidents.obey(orders.orders, now)
         changes = incidents.see(now, [verdict(name, now)], loud)
         begun += [one.id for one in changes if one.resolved_at is None]
         alerts = incidents.views(now)
@@ -303,7 +318,9 @@ def test_the_watch_shows_the_log_and_never_lets_a_mute_change_the_verdict() -> N
     assert shown(blind.alerts) == [("blind", "firing")]
 
     asked = NOBODY.muted("blind", 200.0, 300.0).orders
+    monitor.accept(OrdersSeen(at=199.0, keeping=KeepingView(channel="a-mark"), orders=asked[:0]))
     monitor.accept(OrdersSeen(at=200.0, keeping=KeepingView(channel="a-mark"), orders=asked))
+    assert monitor.history().events[-1].text == "blind: muted for 1 min 40 s"
     muted = monitor.at(201.0)
     assert shown(muted.alerts) == [("blind", "muted")]
     assert (muted.verdict.name, muted.verdict.severity) == (blind.verdict.name, blind.verdict.severity)

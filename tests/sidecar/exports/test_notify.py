@@ -95,7 +95,7 @@ def watched(snapshots: list[Snapshot], orders: Orders = NOBODY, restored: tuple[
     for one in snapshots:
         incidents.see(one.at, [one.verdict], lambda note: note.severity in ("page", "notice"))
         found.append(replace(one, alerts=incidents.views(one.at), mutes=incidents.mutes(one.at)))
-        incidents.obey(orders.orders)
+        incidents.obey(orders.orders, one.at)
     return found
 
 
