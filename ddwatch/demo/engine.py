@@ -227,7 +227,8 @@ class Simulation:
             for rank in self._ranks:
                 rank.withdraw()
         while self._arrivals and self._arrivals[0][0] <= self._at:
-            _, _, request = heapq.heappop(self._arrivals)
+            request = heapq.heappop(self._arrivals)[2]
+            request.asked_at = self._at
             self._ranks[request.user % len(self._ranks)].waiting.append(request)
         prefilling = [rank for rank in self._ranks if rank.admissible()]
         if prefilling:
@@ -286,7 +287,7 @@ class Simulation:
     def _begin(self, rank: Rank, request: Request) -> None:
         """The prefill is complete: the first token is there and decoding starts."""
         if request.output == 0:
-            request.output = 1
+            request.output, request.first_token_at = 1, self._at
             if request.told is not None:
                 request.told(self._at, None, 1)
                 if request.finished:
@@ -357,7 +358,7 @@ class Simulation:
         """Adds the tokens of one step and prints the decode line when the window is full."""
         batch = rank.running
         for request, tokens in zip(batch, accepted, strict=True):
-            request.output = min(request.output + tokens, request.completion_tokens)
+            request.step(tokens)
             if request.told is not None:
                 request.told(self._at, tokens, request.output)
         rank.running = [request for request in batch if not request.finished]
@@ -371,8 +372,10 @@ class Simulation:
         if rank.steps % self._interval == 0:
             self._report(rank, len(batch))
         for request in batch:
-            if request.finished and request.told is None:
-                self._done(request)
+            if request.finished:
+                self._out.append((self._at, self._writer.finished(self._at, request)))
+                if request.told is None:
+                    self._done(request)
 
     def _report(self, rank: Rank, running: int) -> None:
         if self._bonus_twice:

@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 
 from ddwatch.demo.physics import BLOCK_SIZE, GRAPH_SIZES, TREE_BUDGET
+from ddwatch.demo.requests import Request
 
 ARGUMENTS_FILE = Path(__file__).with_name("server_arguments.json")
 """All server arguments of a 0.5.23 server, set for Kimi K2.6 with DDTREE on eight GPUs."""
@@ -133,6 +134,26 @@ class LogWriter:
     def access(self, at: float, client: str, request: str, status: str = "200 OK") -> str:
         """A uvicorn access line."""
         return self.plain(at, f'INFO:     {client} - "{request} HTTP/1.1" {status}')
+
+    def finished(self, at: float, request: Request) -> str:
+        """What `--log-requests` prints of a request that is over; at its lowest level, so without any text."""
+        steps = sum(request.drafts)
+        meta = {
+            "id": f"{request.port:032x}",
+            "finish_reason": {"type": "stop"},
+            "prompt_tokens": request.prompt_tokens,
+            "completion_tokens": request.output,
+            "cached_tokens": request.cached_tokens,
+            "e2e_latency": at - request.asked_at,
+            "spec_accept_length": request.output / steps if steps else 1.0,
+            "spec_verify_ct": steps,
+            "spec_correct_drafts_histogram": request.drafts,
+            "first_token_latency": request.first_token_at - request.asked_at,
+            "decode_throughput": (request.output - 1) / (at - request.first_token_at),
+        }
+        return self.plain(
+            at, f"Finish: obj=GenerateReqInput(rid='{meta['id']}', stream=True), out={{'meta_info': {meta}}}"
+        )
 
     def first_verify(self, at: float, rank: int, drafts: list[int]) -> str:
         """What a DDTree worker prints once, after its first verify: drafts accepted, without the bonus token."""

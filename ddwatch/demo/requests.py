@@ -34,6 +34,17 @@ class Request(Struct):
     withdrawn: bool = False
     """True once its client has gone."""
 
+    asked_at: float = 0.0
+    first_token_at: float = 0.0
+    drafts: list[int] = []
+    """How many of its steps accepted 0, 1, 2 … drafts."""
+
+    def step(self, tokens: int) -> None:
+        """A step committed so many tokens, the bonus token included."""
+        self.output = min(self.output + tokens, self.completion_tokens)
+        self.drafts += [0] * (tokens - len(self.drafts))
+        self.drafts[tokens - 1] += 1
+
     @property
     def context(self) -> int:
         """Tokens that it holds in the KV pool."""

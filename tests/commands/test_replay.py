@@ -315,7 +315,7 @@ def test_a_pipe_can_be_left_while_it_waits() -> None:
 
 def test_a_file_plays_on_the_screen(founding: Path) -> None:
     with Terminal("replay", str(founding), "--tz", "UTC", "--speed", "0") as terminal:
-        terminal.until("replay", "sglang.log", "since the restart: step time", "3 336 lines")
+        terminal.until("replay", "sglang.log", "since the restart: step time", "3 375 lines")
         terminal.send("p")
         terminal.until("paused")
         terminal.send("q")

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from ddwatch.core.grammar import exported
+from ddwatch.core import exported
 from ddwatch.core.records import Gap, LinesSeen, RequestDone, SourceFault, SourceUp, Unread
 
 Reading = RequestDone | Unread | LinesSeen | Gap | SourceFault | SourceUp

@@ -17,7 +17,6 @@ def register():
 def _run_batch(orig, self, batch, *a, **k):
     until = time.monotonic() + _seconds
     result = orig(self, batch, *a, **k)
-    left = until - time.monotonic()
-    if batch.forward_mode.is_decode() and left > 0:
+    while batch.forward_mode.is_decode() and (left := until - time.monotonic()) > 0:
         time.sleep(left)
     return result

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddwatch.core.grammar import exported
+from ddwatch.core import exported
 from ddwatch.core.records import RequestDone, Unread
 from tests.conftest import ROOT
 
