@@ -8,7 +8,15 @@ from ddwatch.core.detection.storm import RESTARTS, RETRACTIONS, Storm
 from ddwatch.core.detection.suspicion import Suspicion
 from ddwatch.core.detection.text import TextChanged, TextWatch
 from ddwatch.core.expectation.profile import Profile
-from ddwatch.core.records import PrefillBatch, Record, Retraction, ServerStart, ServerStop, SpeculationSetup
+from ddwatch.core.records import (
+    PrefillBatch,
+    Record,
+    Retraction,
+    ServerReady,
+    ServerStart,
+    ServerStop,
+    SpeculationSetup,
+)
 from ddwatch.core.snapshot import Sample
 
 
@@ -24,6 +32,8 @@ class Detectors:
         self._restarts = Storm(*RESTARTS)
         self._retractions = Storm(*RETRACTIONS)
         self._seen = False
+        self._ready = False
+        self._wished = False
 
     def use(self, profile: Profile) -> None:
         """Judges by this profile from now on; what is suspected stays."""
@@ -44,10 +54,14 @@ class Detectors:
         self._accept.block_size = block_size
 
     def restarted(self, at: float, engine: str | None = None) -> None:
-        """A new process, however it was noticed: judged afresh, and counted when another one ran before."""
-        if self._seen:
+        """A new process, however it was noticed: judged afresh, and counted when the one before did not end by wish.
+
+        A server that was ready and then stopped in order was stopped by somebody; one that never got that far was not.
+        """
+        if self._seen and not self._wished:
             self._restarts.see(at)
         self._seen = True
+        self._ready = self._wished = False
         if self._steps is not None:
             self._steps.restart(at, engine)
         self._accept.restart(at)
@@ -66,7 +80,10 @@ class Detectors:
             self._accept.prefilled(record)
         elif isinstance(record, SpeculationSetup):
             self.speculation(record.block_size or self._accept.block_size)
+        elif isinstance(record, ServerReady):
+            self._ready = True
         elif isinstance(record, ServerStop):
+            self._wished = self._ready
             self._text.restart()
 
     def sample(self, sample: Sample) -> TextChanged | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from ddwatch.core.detection.together import Detectors
-from ddwatch.core.records import DecodeBatch, Retraction, ServerStart, SpeculationSetup
+from ddwatch.core.records import DecodeBatch, Retraction, ServerReady, ServerStart, ServerStop, SpeculationSetup
 from ddwatch.core.snapshot import Sample
 from tests.core.detection.profiled import PROFILE, ratios, sample
 from tests.core.detection.traffic import START
@@ -53,6 +53,21 @@ def test_a_restart_resolves_and_the_third_within_half_an_hour_is_a_storm() -> No
 
     assert phases == [None, "pending", "firing"]
     assert not detectors.suspicious
+
+
+def test_restarts_that_somebody_wished_are_none_of_them() -> None:
+    wished, killed = Detectors(), Detectors()
+    for number in range(6):
+        at = START + 60.0 * number
+        for detectors in (wished, killed):
+            detectors.restarted(at)
+        # A supervisor that ends it before it is ready stops it in order too.
+        wished.record(ServerReady(at=at + 20.0))
+        wished.record(ServerStop(at=at + 50.0))
+        killed.record(ServerStop(at=at + 50.0))
+
+    assert names(wished, 310.0) == {}
+    assert names(killed, 310.0) == {"restarts": "firing"}
 
 
 def test_retractions_come_in_storms() -> None:
