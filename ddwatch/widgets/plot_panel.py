@@ -181,9 +181,9 @@ class LatencyPanel(PlotPanel):
         if forward is None or forward.forward_seconds is None:
             return pairs
         place = 2 if len(pairs) > 1 and pairs[1][0] == "expected" else 1
-        own: list[tuple[str, str, Role]] = [("GPU alone", milliseconds(forward.forward_seconds), "text")]
+        own: list[tuple[str, str, Role]] = [("GPU", milliseconds(forward.forward_seconds), "text")]
         if forward.wait_seconds is not None:
-            own.append(("GPU waits", milliseconds(forward.wait_seconds), "text"))
+            own.append(("it waits", milliseconds(forward.wait_seconds), "text"))
         return [*pairs[:place], *own, *pairs[place:]]
 
     def title(self, frame: Frame) -> tuple[str, str]:

@@ -32,6 +32,13 @@ def losses(source: SourceView) -> list[tuple[str, Role]]:
     ]
 
 
+def counts_of(source: SourceView, width: int) -> list[tuple[str, Role]]:
+    """What it has counted; a source that delivers and has no lines counts losses only."""
+    if source.state == "up" and not (source.lines or source.unread or source.rotations):
+        return losses(source)[2:3] if source.gaps else []
+    return losses(source) if width >= ROOMY else worth_a_look(source)
+
+
 def own_cost(frame: Frame) -> str:
     """What the sidecar costs: CPU as share of one core, resident memory."""
     watch = frame.snapshot.watch
@@ -64,17 +71,17 @@ def one_line(frame: Frame, view: View, width: int) -> Row:
 
 
 def source_rows(source: SourceView, frame: Frame, view: View, width: int) -> list[Row]:
-    """One source in two rows: state, name, age and detail; below them its counts."""
+    """One source: state, name and age; below them its counts, what it says, and its detail."""
     sign, role = STATES[source.state]
     last = view.age_of(frame, source.last_at)
     heard = f"{calm_age(last)} ago" if last is not None else "never heard"
     first: list[Span] = [(f" {sign} ", role), (clean(source.name), "strong"), (f"  {source.state}", role)]
     first.append((f"  {heard}", "label"))
     second: list[Span] = [("   ", "text")]
-    for place, (text, look) in enumerate(losses(source) if width >= ROOMY else worth_a_look(source)):
+    for place, (text, look) in enumerate(counts_of(source, width)):
         second += [(" · ", "faint")] if place else []
         second.append((text, look))
-    rows: list[Row] = [merged(first), merged(second)]
+    rows: list[Row] = [merged(first), *([merged(second)] if len(second) > 1 else [])]
     told = words_of(source.name, frame.snapshot) if source.state == "up" else ""
     if told:
         rows += [(("   ", "text"), (line, "text")) for line in wrapped(told, max(8, width - 4), 3)]

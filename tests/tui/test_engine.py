@@ -76,7 +76,7 @@ def test_the_panel_shows_them_whole_at_any_width(width: int) -> None:
     frame = with_both()
     for source in frame.snapshot.sources[-2:]:
         rows = source_rows(source, frame, LIVE, width)
-        assert all(width_of(row) <= width for row in rows[2:])
+        assert all(width_of(row) <= width for row in rows[1:])
         text = " ".join(" ".join(plain(row) for row in rows).split())
         if width >= 44:
             assert words_of(source.name, frame.snapshot) in text
@@ -84,13 +84,24 @@ def test_the_panel_shows_them_whole_at_any_width(width: int) -> None:
     assert "GPU" not in " ".join(plain(row) for row in source_rows(lost, frame, LIVE, width))
 
 
+def test_a_source_without_lines_counts_none() -> None:
+    frame = with_both()
+    passes = frame.snapshot.sources[-1]
+    text = "\n".join(plain(row) for row in source_rows(passes, frame, LIVE, 80))
+    assert "lines" not in text
+    assert "gaps" not in text
+    torn = "\n".join(plain(row) for row in source_rows(replace(passes, gaps=3), frame, LIVE, 80))
+    assert "3 gaps" in torn
+    assert "lines" not in torn
+
+
 def test_the_gpus_part_stands_under_the_step() -> None:
     frame = with_both()
     pairs = LatencyPanel(id="latency").figures(frame, LIVE, summary((), LATENCY))
     names = [name for name, _, _ in pairs]
-    assert names[:4] == ["now", "expected", "GPU alone", "GPU waits"]
-    assert {name: value for name, value, _ in pairs}["GPU waits"] == "4.90"
+    assert names[:4] == ["now", "expected", "GPU", "it waits"]
+    assert {name: value for name, value, _ in pairs}["it waits"] == "4.90"
     plainly = LatencyPanel(id="latency").figures(model_frames.slow(), LIVE, summary((), LATENCY))
-    assert "GPU alone" not in [name for name, _, _ in plainly]
+    assert "GPU" not in [name for name, _, _ in plainly]
     text = "\n".join(plain(row) for row in WhyListing(id="listing").content(frame, LIVE, 80))
     assert "GPU 15.0 of 19.9 ms per step, waits 4.90" in text
