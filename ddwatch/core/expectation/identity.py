@@ -55,6 +55,9 @@ TREE_BUDGETS = (
 BLOCK_SIZES = ("speculative_dflash_block_size", "speculative_dspark_block_size", "speculative_block_size")
 VENDORS = re.compile(r"\b(?:nvidia|amd|geforce|corporation|graphics|edition)\b", re.IGNORECASE)
 
+EDITION = re.compile(r" (?:server|workstation|max-q workstation)")
+"""What NVIDIA adds to the name of one chip for its kind of board (its word `Edition` is left out before)."""
+
 
 def _number(arguments: Mapping[str, object], names: Iterable[str]) -> int | None:
     for name in names:
@@ -124,12 +127,21 @@ def _bare(name: str, value: Scalar) -> Scalar:
     return plain
 
 
+def _same(name: str, ours: Scalar, theirs: Scalar) -> bool:
+    """Whether two values are of one service: a GPU named without its edition is a GPU of any edition."""
+    one, other = _bare(name, ours), _bare(name, theirs)
+    if one == other or name != "gpu":
+        return one == other
+    short, long = sorted((str(one), str(other)), key=len)
+    return EDITION.fullmatch(long.removeprefix(short)) is not None
+
+
 def identity_differences(profile: Identity, service: Identity) -> tuple[Difference, ...]:
     """What of the identity is known on both sides and differs: what is not known on one side is no difference."""
     found = []
     for name in Identity.__struct_fields__:
         ours, theirs = getattr(profile, name), getattr(service, name)
-        if ours is not None and theirs is not None and _bare(name, ours) != _bare(name, theirs):
+        if ours is not None and theirs is not None and not _same(name, ours, theirs):
             found.append(Difference("identity", name, ours, theirs))
     return tuple(found)
 

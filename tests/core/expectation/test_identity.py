@@ -1,5 +1,7 @@
 """What makes another profile, what is only judged, and what does not matter at all."""
 
+import pytest
+
 from ddwatch.core.expectation.identity import (
     Identity,
     identity_differences,
@@ -89,3 +91,25 @@ def test_the_key_is_a_safe_file_name_that_tells_services_apart() -> None:
     assert key_of(first) == "kimi-k2.6-ddtree-32-8-1-fp8"
     assert key_of(Identity(model="../../etc/passwd")) == "passwd"
     assert key_of(Identity()) == "service"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "same"),
+    [
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", True),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", True),
+        ("RTX PRO 6000 Blackwell", True),
+        ("NVIDIA RTX PRO 6000", False),
+        ("NVIDIA RTX PRO 6000 Blackwell Ultra", False),
+        ("NVIDIA H200", False),
+    ],
+)
+def test_a_gpu_named_without_its_edition_is_of_any_edition(theirs: str, same: bool) -> None:
+    ours = Identity(model="m", gpu="NVIDIA RTX PRO 6000 Blackwell")
+    assert (identity_differences(ours, Identity(model="m", gpu=theirs)) == ()) is same
+
+
+def test_two_editions_differ() -> None:
+    server = Identity(model="m", gpu="NVIDIA RTX PRO 6000 Blackwell Server Edition")
+    workstation = Identity(model="m", gpu="NVIDIA RTX PRO 6000 Blackwell Workstation Edition")
+    assert identity_differences(server, workstation) != ()
