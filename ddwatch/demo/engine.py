@@ -312,6 +312,7 @@ class Simulation:
         if not gone:
             rank.token_ratio = max(rank.token_ratio - 0.002, 0.1)
             return
+        rank.retracted += len(gone)
         rank.waiting.extendleft(reversed(gone))
         wanted = sum(r.completion_tokens for r in rank.running)
         made = sum(r.output for r in rank.running) + 20 * len(rank.running)

@@ -47,6 +47,20 @@ def test_it_counts_every_token_and_every_pass() -> None:
     )
 
 
+def test_requests_that_are_sent_back_are_counted_as_the_log_tells_them() -> None:
+    story = scenario("retract")
+    service = simulation(story, 3, START)
+    told = 0
+    for at, line in service.play(acts(story)):
+        found = re.search(r"#retracted_reqs: (\d+)", line)
+        told += int(found[1]) if found is not None else 0
+        if told and at > START + 1200:
+            break
+    (rank,) = page_of(service)
+    assert told > 0
+    assert rank.retracted == told
+
+
 def test_every_rank_has_its_series() -> None:
     steps: list[Step] = []
     service = played("dp", 1500, steps)
