@@ -194,6 +194,8 @@ def run_false_alarms(known: Learned, machine: Machine, seed: str, hours: float) 
                         firing = now
             played += service.busy / 3600.0
             stated += sum(one.false_alarms_per_day for one in watching.watch.stated()) * service.busy / 86400.0
+        if hours > HOURS:
+            tell(f"    {played:.0f} block-hours after {setting.name}, {sum(found.values())} false alarms")
     total = sum(found.values())
     tell(
         f"false alarms: {total} in {played:.0f} block-hours ({dict(found) or 'none'}); the detector stated at most "

@@ -106,6 +106,8 @@ def false_alarms(known: list[Watch], machine: Machine, seed: str, hours: float) 
             tell(f"    false alarm: {name}, {one.setting.name}, {one.by}, {at - START:.0f} s: {verdict.sentence}")
         under.update(watched.seconds)
         played += sum(watched.seconds.values()) / 3600.0
+        if hours > HOURS:
+            tell(f"    {played:.0f} h after {one.setting.name} ({one.by}), {sum(counted.values())} false alarms")
     total = sum(counted.values())
     bound = poisson_upper(total) / played * TARGET_HOURS
     tell(
