@@ -190,7 +190,7 @@ class EngineWitness:
     def forward(self, record: ForwardPass) -> None:
         """Takes a forward pass, or a heartbeat."""
         traffic = self._traffic
-        key = traffic.rank_key(record.dp_rank, max(1, self._passes.ranks))
+        key = traffic.rank_key(record.dp_rank, max(1, self._passes.ranks, self._lifecycle.view.dp or 1))
         sample = self._passes.see(record, key, warming=traffic.positions.warming())
         lost = self._passes.losses(key, record.at)
         if lost:

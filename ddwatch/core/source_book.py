@@ -43,6 +43,8 @@ class SourceBook:
         self._views: dict[str, SourceView] = {}
         self._heads: deque[tuple[float, bool]] = deque()
         self._recent_unread = 0
+        self._untold: set[str] = set()
+        """Lost sources whose loss was told by another."""
         self.examples: deque[UnreadExample] = deque(maxlen=UNREAD_EXAMPLES)
 
     def views(self) -> tuple[SourceView, ...]:
@@ -120,15 +122,21 @@ class SourceBook:
             return False
         self._views[record.source] = replace(known, state=state, detail=record.reason, gone=record.gone)
         if state == "lost":
-            self._events.add(record.at, "source", "notice", f"{record.source}: {record.reason}")
+            others = [view for name, view in self._views.items() if name != record.source and view.state == "lost"]
+            if any(view.detail == record.reason for view in others):
+                # Two sources behind one port lose it for one reason, which is told once.
+                self._untold.add(record.source)
+            else:
+                self._events.add(record.at, "source", "notice", f"{record.source}: {record.reason}")
         return state == "lost" and known.witness and not self.any_up()
 
     def up(self, record: SourceUp) -> None:
         """A source delivers (again)."""
         known = self._of(record.source)
         self._views[record.source] = replace(known, state="up", detail=record.detail, gone=False, last_at=record.at)
-        if known.state == "lost":
+        if known.state == "lost" and record.source not in self._untold:
             self._events.add(record.at, "source", "ok", f"{record.source} is back")
+        self._untold.discard(record.source)
 
     def lines_seen(self, record: LinesSeen) -> None:
         """A source delivered lines."""
