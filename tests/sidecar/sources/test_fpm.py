@@ -3,6 +3,8 @@
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -319,3 +321,11 @@ def test_it_leaves_nothing_open(base: Path) -> None:
         return context
 
     assert during(base, story).closed
+
+
+def test_nothing_of_zmq_is_loaded_before_it_is_asked_for() -> None:
+    program = (
+        "import sys, ddwatch_sidecar.cli, ddwatch_sidecar.run, ddwatch_sidecar.config; print('zmq' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
