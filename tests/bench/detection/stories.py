@@ -31,6 +31,8 @@ BROKEN = text_class("broken", 1.12)
 """Any text to a drafter that does not work."""
 STARVING_SECONDS = 10.0
 """A stretch without any step that is long enough for `starved` to be true."""
+SPOKEN_SECONDS = 300.0
+"""Text that was asked for so long ago may still be on its way."""
 
 Told = str | Loads | SourceFault
 
@@ -147,8 +149,10 @@ class Story:
         """When its process was gone or loading."""
         self.standstills: list[tuple[float, float]] = []
         """When no rank made a step for long."""
+        self.texts: list[tuple[float, str]] = []
+        """What kind of text was asked for from when on."""
         random = Random(f"{seed}:{setting.name}")
-        self._texts = Random(f"{seed}:{setting.name}:texts")
+        self._choice = Random(f"{seed}:{setting.name}:texts")
         self._broken = False
         self._acts = _acts(setting.traffic, random, self._text)
         self._port = _Port() if setting.interval == 0 else None
@@ -174,7 +178,9 @@ class Story:
         """What the next users ask for."""
         change = self.change
         if change is None or change.slowdown is not None or self.at < change.at:
-            return self._texts.choice((PREDICTABLE, CODE, REASONING))
+            text = self._choice.choice((PREDICTABLE, CODE, REASONING))
+            self.texts.append((self.at, text.name))
+            return text
         if not self._broken:
             self._broken, change.at = True, self.at
         return BROKEN
@@ -207,6 +213,12 @@ class Story:
     def gone(self, at: float) -> bool:
         """Whether the process was not there, or not yet: `down` is true then."""
         return any(begin <= at <= end for begin, end in self.not_serving)
+
+    def spoke(self, at: float) -> set[str]:
+        """The kinds of text of the minutes before this moment."""
+        begun = [name for since, name in self.texts if since <= at]
+        lately = {name for since, name in self.texts if at - SPOKEN_SECONDS <= since <= at}
+        return lately | set(begun[-1:])
 
     def stood_still(self, at: float) -> bool:
         """Whether running requests got nothing around this moment: `starved` is true then."""
