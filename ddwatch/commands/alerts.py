@@ -2,7 +2,9 @@
 
 import argparse
 import sys
+import textwrap
 from datetime import datetime
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, cast
 
 from ddwatch.core.alert_orders import ALARMS
@@ -15,9 +17,10 @@ if TYPE_CHECKING:
 
 SCHEMA = "ddwatch.alerts/1"
 ACTIONS = ("list", "ack", "unack", "mute", "unmute")
+INDENT, NARROWEST = " " * 6, 40
 MUTE_SECONDS = 3600.0
 """How long a mute holds where nothing else is said."""
-SIGNS = {"pending": "…", "firing": "✗", "acknowledged": "!", "muted": "‖", "resolved": "✓"}
+SIGNS = {"pending": "…", "firing": "✗", "acknowledged": "○", "muted": "‖", "resolved": "✓"}
 """One sign per state."""
 
 
@@ -144,10 +147,10 @@ def listing(snapshot: "Snapshot") -> list[str]:
     from ddwatch.commands.alert_asking import clock_words
 
     lines: list[str] = []
-    number = 0
+    number, width = 0, max(NARROWEST, get_terminal_size().columns)
     for alert in snapshot.alerts:
         number += alert.state != "pending"
-        lines += block(alert, snapshot, f"{number:>3}" if alert.state != "pending" else "   ")
+        lines += block(alert, snapshot, f"{number:>3}" if alert.state != "pending" else "   ", width)
     if not snapshot.alerts:
         lines.append("nothing is wrong, and nothing was as far as this sidecar's log goes back")
     for mute in snapshot.mutes:
@@ -156,10 +159,11 @@ def listing(snapshot: "Snapshot") -> list[str]:
     return lines
 
 
-def block(alert: "AlertView", snapshot: "Snapshot", number: str) -> list[str]:
+def block(alert: "AlertView", snapshot: "Snapshot", number: str, width: int) -> list[str]:
     """One incident."""
     from ddwatch.commands.alert_asking import clock_words
     from ddwatch.core.durations import in_words
+    from ddwatch.widgets.rows import clean
 
     began = datetime.fromtimestamp(alert.since).astimezone()
     end = snapshot.at if alert.resolved_at is None else alert.resolved_at
@@ -168,12 +172,15 @@ def block(alert: "AlertView", snapshot: "Snapshot", number: str) -> list[str]:
     state: str = alert.state
     if alert.until is not None:
         state += f" until {clock_words(alert.until, snapshot.at, None)}"
-    lines = [f"{number} {SIGNS[alert.state]} {alert.name}: {state}", f"      {times}", f"      {alert.sentence}"]
-    if alert.note:
-        lines.append(f"      note: {alert.note}")
+    said = [times, alert.sentence, *([f"note: {alert.note}"] if alert.note else [])]
     if alert.state != "resolved":
-        lines += [f"      likely: {alert.cause}"] if alert.cause else []
-        lines += [f"      next: {step}" for step in alert.next_steps[:1]]
+        said += [f"likely: {alert.cause}"] if alert.cause else []
+        said += [f"next: {step}" for step in alert.next_steps[:1]]
+    lines = [f"{number} {SIGNS[alert.state]} {alert.name}: {state}"]
+    for text in said:
+        lines += textwrap.wrap(
+            clean(text), width, initial_indent=INDENT, subsequent_indent=f"{INDENT}  ", break_on_hyphens=False
+        )
     return lines
 
 

@@ -29,7 +29,8 @@ SLOW = AlertView(
     next_steps=("nvidia-smi -q -d PERFORMANCE -i 5", "check airflow"),
     evidence={"offset_seconds": 0.031},
 )
-BLIND = replace(SLOW, name="blind", incident="blind-1", severity="unknown", cause=None, next_steps=(), note="seen")
+LONG = "no batch line for 6 min 20 s with 1 running: idle or stuck cannot be told from the log alone"
+BLIND = replace(SLOW, name="blind", incident="blind-1", severity="unknown", sentence=LONG, cause=None, note="seen")
 OVER = replace(SLOW, incident="slow-step-1", state="resolved", since=NOON - 5000, resolved_at=NOON - 4400)
 SUSPECTED = replace(SLOW, name="low-accept", state="pending", severity="notice", cause=None)
 LOG = (SUSPECTED, SLOW, replace(BLIND, state="acknowledged", until=NOON + 3600), OVER)
@@ -53,7 +54,10 @@ def sidecar(alerts: tuple[AlertView, ...], channel: str | None, **more: object) 
         yield ["--url", server.url]
 
 
-def test_the_log_is_listed_with_everything_that_helps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_is_listed_with_everything_that_helps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     mutes = (MuteView(name="starved", until=NOON + 3600, note="maintenance"),)
     with sidecar(LOG, None, mutes=mutes) as where:
         code, out, err = said(["alerts", *where], capsys)
@@ -63,7 +67,7 @@ def test_the_log_is_listed_with_everything_that_helps(capsys: pytest.CaptureFixt
     assert [line.split(" until ")[0] for line in lines if line[4:5].strip()] == [
         "    … low-accept: pending",
         "  1 ✗ slow-step: firing",
-        "  2 ! blind: acknowledged",
+        "  2 ○ blind: acknowledged",
         "  3 ✓ slow-step: resolved",
         "muted: starved",
     ]
@@ -71,6 +75,7 @@ def test_the_log_is_listed_with_everything_that_helps(capsys: pytest.CaptureFixt
     assert "      likely: GPU 5 is throttled" in lines
     assert any(line.endswith(", over after 10 min 00 s") for line in lines)
     assert lines[-1].endswith("(maintenance)")
+    assert any(line.startswith("        ") and line.endswith("the log alone") for line in lines)
     assert "\x1b" not in out and max(map(len, lines)) <= 80
 
 

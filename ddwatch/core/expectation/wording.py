@@ -1,6 +1,8 @@
 """Figures as the operator reads them: three digits, thousands as 5.99k, and plain signs on plain terminals."""
 
-SIGNS = str.maketrans({"×": "x", "…": "-", "·": ",", "−": "-", "→": ">", "✓": "+", "✗": "!", "–": "-"})
+SIGNS = str.maketrans(
+    {"×": "x", "…": "-", "·": ",", "−": "-", "→": ">", "✓": "+", "✗": "!", "–": "-", "○": "o", "‖": "="}
+)
 
 
 def short(tokens: float) -> str:
