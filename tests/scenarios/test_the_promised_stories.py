@@ -15,7 +15,11 @@ SILENT: dict[str, tuple[str, ...]] = {
     "idle, then resume": ("idle_then_resume", "first_window_half_idle"),
     "chunked prefill for five minutes": ("prefill_starves_decode",),
     "batch 1, 16, 1": ("batch_1_16_1",),
-    "code, then reasoning": ("code_to_reasoning", "code_to_reasoning_never_learned"),
+    "code, then reasoning": (
+        "code_to_reasoning",
+        "code_to_reasoning_never_learned",
+        "reasoning_beside_two_learned_kinds",
+    ),
     "a restart at the same speed": ("restart_at_the_same_speed",),
     "warm-up after compiling": ("warm_up_after_jit", "jit_warms"),
     "log rotation": ("log_rotation",),

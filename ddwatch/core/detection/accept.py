@@ -20,6 +20,8 @@ HIGH_NAME = "high-accept"
 BROKEN = 1.3
 """Below this a drafter costs more than it brings."""
 RECOVERED = 1.45
+WORKING = 2.0
+"""Above this a drafter works, whatever was learned: text of another kind is no worse drafter."""
 LOOPING_SHARE = 0.9
 """Of the block size: text that is predicted nearly whole is usually repeating itself."""
 BLOCK_SECONDS = 5.0
@@ -143,11 +145,12 @@ class AcceptDetector:
         began = stretch[0].began
         margin = CERTAIN * error
         low = full and self._mean + margin < BROKEN
-        if self._below is not None:
-            below = len(blocks) == LONG_BLOCKS and self._below < BELOW_SHARE
-            low, began = low or below, began if low else blocks[0].began
-        suspected_low = self._mean < BROKEN or (self._below is not None and self._below < BELOW_SHARE)
-        back = self._mean - margin > RECOVERED and (middle is None or middle >= 1.0)
+        worse = self._below is not None and self._below < BELOW_SHARE and certain_mean(blocks)[0] < WORKING
+        if worse and not low and len(blocks) == LONG_BLOCKS:
+            low, began = True, blocks[0].began
+        suspected_low = self._mean < BROKEN or worse
+        usual = middle is None or middle >= 1.0 or self._mean - margin > WORKING
+        back = self._mean - margin > RECOVERED and usual
         self._move(self._low, at, began, low, suspected_low, full and back)
         if self.block_size is not None:
             limit = LOOPING_SHARE * self.block_size

@@ -91,6 +91,19 @@ def test_below_all_that_was_learned_is_told_only_after_two_minutes() -> None:
     assert "low-accept firing" in played(detector, (1.8, 60))
 
 
+def test_text_of_a_kind_that_was_never_learned_is_no_worse_drafter() -> None:
+    detector = AcceptDetector(learned(("predictable", 7.4), ("code", 5.2)), block_size=16)
+
+    assert played(detector, (5.2, 100), (2.9, 600)) == [], "and nothing is kept from learning it"
+
+
+def test_after_a_broken_drafter_any_text_of_a_working_one_ends_it() -> None:
+    detector = AcceptDetector(learned(("predictable", 7.4), ("code", 5.2)), block_size=16)
+    told = played(detector, (5.2, 100), (1.1, 100), (2.9, 200))
+
+    assert told[-1] == "low-accept resolved"
+
+
 def test_a_repetition_loop_is_told() -> None:
     detector = AcceptDetector(block_size=16)
     told = played(detector, (5.2, 60), (15.8, 40))
