@@ -184,12 +184,17 @@ class Judging:
 
 
 def most_committed(arguments: Mapping[str, object]) -> int | None:
-    """The most tokens that a step can commit, by the arguments: the depth of the draft and the bonus token.
+    """The most tokens that a step can commit, by the arguments: the draft's depth and the bonus token, else its tokens.
 
-    None where they do not tell, and where it is so small that text which is merely easy reaches it.
+    A tree has more tokens than that, which only makes this the more careful. None where the arguments do not tell, and
+    where it is so small that text which is merely easy reaches it.
     """
-    depth = arguments.get("speculative_num_steps")
-    most = depth + 1 if isinstance(depth, int) and not isinstance(depth, bool) else 0
+    depth, drafts = arguments.get("speculative_num_steps"), arguments.get("speculative_num_draft_tokens")
+    most = 0
+    if isinstance(depth, int) and not isinstance(depth, bool):
+        most = depth + 1
+    elif isinstance(drafts, int) and not isinstance(drafts, bool):
+        most = drafts
     return most if most >= LEAST_DEPTH else None
 
 
