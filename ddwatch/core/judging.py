@@ -18,6 +18,7 @@ from ddwatch.core.snapshot import Expected, FactorView, ModelView, Now, Referenc
 
 EDGE_SECONDS = 5.0
 """How long a load must lie within the evidence, or outside it, before the verdict follows."""
+BLOCK_DRAFTERS = ("DFLASH", "DDTREE")
 LEAST_DEPTH = 8
 """Of a shorter draft nearly all may be accepted in good health."""
 HELD_SECONDS = 30.0
@@ -190,8 +191,10 @@ def most_committed(arguments: Mapping[str, object]) -> int | None:
     where it is so small that text which is merely easy reaches it.
     """
     depth, drafts = arguments.get("speculative_num_steps"), arguments.get("speculative_num_draft_tokens")
+    # A block is drafted in one step, and n-grams in none: their depth says nothing.
+    by_steps = not any(name in str(arguments.get("speculative_algorithm")).upper() for name in BLOCK_DRAFTERS)
     most = 0
-    if isinstance(depth, int) and not isinstance(depth, bool):
+    if by_steps and isinstance(depth, int) and not isinstance(depth, bool) and depth > 0:
         most = depth + 1
     elif isinstance(drafts, int) and not isinstance(drafts, bool):
         most = drafts

@@ -87,7 +87,11 @@ def test_how_much_a_step_can_commit_is_read_from_the_arguments_where_it_says_som
     assert most_committed({"speculative_num_steps": 3}) is None, "nearly all of three drafts may well be accepted"
     assert most_committed({"speculative_num_steps": True}) is None
     assert most_committed({"speculative_num_draft_tokens": 16}) == 16
-    assert most_committed({"speculative_num_draft_tokens": 33, "speculative_num_steps": 15}) == 16
+    tree = {"speculative_num_draft_tokens": 33, "speculative_num_steps": 15}
+    assert most_committed({**tree, "speculative_algorithm": "EAGLE3"}) == 16
+    assert most_committed({"speculative_num_draft_tokens": 12, "speculative_num_steps": 0}) == 12
+    block = {"speculative_num_draft_tokens": 16, "speculative_num_steps": 1}
+    assert most_committed({**block, "speculative_algorithm": "DFLASH"}) == 16
     assert most_committed({}) is None
 
 
