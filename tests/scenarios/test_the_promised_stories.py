@@ -51,7 +51,7 @@ FOUND: dict[str, tuple[NoteName, tuple[str, ...]]] = {
     "eight ranks that fail at once": ("slow-step", ("eight_ranks_at_once", "eight_ranks_each_by_itself")),
     "drafter broken": ("low-accept", ("drafter_broken", "prefix_hit_breaks_the_drafter")),
     "drafter broken from the first line": ("low-accept", ("drafter_broken_from_the_first_line",)),
-    "repetition loop": ("high-accept", ("repetition_loop",)),
+    "repetition loop": ("high-accept", ("repetition_loop", "repetition_loop_by_arguments")),
     "retraction storm": ("retractions", ("retraction_storm",)),
     "restarts in a row": ("restarts", ("restarts_in_a_row",)),
     "stall at 100 % utilisation": ("stalled", ("stalled_at_full_utilisation",)),
