@@ -32,6 +32,8 @@ class RankRate(Struct, frozen=True, kw_only=True):
     """Relative error of that rate: how late a rise may have been seen, over the stretch."""
     since: float | None = None
     """Begin of the stretch."""
+    until: float | None = None
+    """Its end: when the counter was last seen to have risen."""
     prefilled: bool = False
     """Whether prompts were computed within the stretch."""
     graph_ratio: float | None = None
@@ -75,7 +77,7 @@ class _Rank:
             self.rises.clear()
         graph = _rise(before.graph_passes, reading.graph_passes)
         passes = graph + _rise(before.plain_passes, reading.plain_passes)
-        rate = error = since = None
+        rate = error = since = until = None
         if len(self.rises) > 1:
             (since, first), (until, newest) = self.rises[0], self.rises[-1]
             if until - since >= LEAST_SECONDS:
@@ -87,6 +89,7 @@ class _Rank:
             decode_tokens_per_second=rate,
             error=error,
             since=since if rate is not None else None,
+            until=until if rate is not None else None,
             prefilled=since is not None and self.prefilled_at >= since,
             graph_ratio=graph / passes if passes > 0 else None,
             retracted=round(_rise(before.retracted, reading.retracted)),

@@ -1,7 +1,7 @@
 """What SGLang's /metrics and forward passes add to the other witnesses: filled in, compared with them, never judged."""
 
 from ddwatch.core.agreement import Ratios
-from ddwatch.core.engine import EngineMetrics, ForwardPass
+from ddwatch.core.engine import EngineMetrics, ForwardPass, RankMetrics
 from ddwatch.core.engine_rates import EngineRates, RankRate
 from ddwatch.core.engine_view import EngineView, ForwardView
 from ddwatch.core.forward_book import ForwardBook
@@ -14,6 +14,7 @@ from ddwatch.core.source_book import SourceBook
 from ddwatch.core.tallies import Count
 from ddwatch.core.traffic import Traffic
 from ddwatch.core.waiting import Wait
+from ddwatch.core.witnessed_rate import WitnessedRate
 
 SHOWN_SECONDS = 15.0
 """A reading of the page stands for this long."""
@@ -23,7 +24,7 @@ RATE_TOLERANCE = 0.10
 """Relative difference of tokens per second beyond the rate's own error."""
 CONTEXT_TOLERANCE = 0.10
 """Relative difference of total context, beyond what the steps between two readings explain."""
-APART_SECONDS = 8.0
+APART_SECONDS = 8
 """How far two readings that are compared may lie apart: a page is up to 5 s old, and what is on it a log interval."""
 STILL_SHARE = 0.05
 """A total context that grows by no more than this meanwhile stands still enough to be compared."""
@@ -57,7 +58,12 @@ class EngineWitness:
         self._passes = ForwardBook()
         self._view: EngineView | None = None
         self._compared: dict[tuple[str, RankKey], Ratios] = {}
+        self._witnessed: dict[RankKey, WitnessedRate] = {}
+        self._before: dict[RankKey, RankMetrics] = {}
+        """The reading of the page before the newest."""
         self._graph_off_since: float | None = None
+        self._graphs_ran = False
+        """Whether captured graphs ever ran, before a restart too: where none did, none was meant to."""
         self._looked: dict[RankKey, int] = {}
 
     def forget(self, at: float) -> None:
@@ -66,6 +72,8 @@ class EngineWitness:
         self._passes.forget(at)
         self._view = None
         self._compared.clear()
+        self._witnessed.clear()
+        self._before.clear()
         self._graph_off_since = None
 
     # The page.
@@ -91,13 +99,14 @@ class EngineWitness:
                 self._compare(at, key, rate, better)
             elif sample is not None:
                 traffic.seconds.add(key, sample)
+            self._before[key] = rate.reading
+            self._graphs_ran = self._graphs_ran or bool(rate.reading.graph_passes)
         if any(rate.restarted for rate in rates):
             self._compared.clear()
         self._view = _view(at, rates)
         ratio = self._view.graph_ratio
         if ratio is not None:
-            # Where none ever ran, none was meant to.
-            off = ratio < OFF_RATIO and any(rate.reading.graph_passes for rate in rates)
+            off = self._graphs_ran and ratio < OFF_RATIO
             self._graph_off_since = (self._graph_off_since or at) if off else None
         self._sources.answered(record.source, at)
 
@@ -153,17 +162,27 @@ class EngineWitness:
 
     def _compare(self, at: float, key: RankKey, rate: RankRate, better: Sample) -> None:
         """Sets the page beside the log or the moments; a lasting difference is told."""
-        told, ours = rate.decode_tokens_per_second, better.throughput
-        error = rate.error
-        steady = better.clean and not rate.prefilled and error is not None and error <= SURE_ERROR
-        if told is not None and ours and error is not None and steady:
+        ours, told, error = self._meanwhile(key, rate), rate.decode_tokens_per_second, rate.error
+        if ours and told and error is not None and error <= SURE_ERROR:
             ratio = self._ratio("rate", key, ours / told, RATE_TOLERANCE + error)
             if ratio is not None:
                 words = f"tokens per second by {better.provenance} are {_percent(ratio)} off those that /metrics counts"
                 self._differ(at, "rate", words, "notice")
         page = rate.reading
-        if page.running and page.running == better.batch and page.total_context_tokens and rate.decoded:
+        if rate.decoded and page.total_context_tokens and page.running == better.batch and self._stood(key, page):
             self._compare_context(at, key, better, page.total_context_tokens, "/metrics")
+
+    def _meanwhile(self, key: RankKey, rate: RankRate) -> float | None:
+        """What the witness that counts says of the same stretch: text and context change within a minute."""
+        witness = self._witnessed.get(key)
+        if witness is None or rate.since is None or rate.until is None or rate.prefilled:
+            return None
+        return witness.mean(rate.since, rate.until)
+
+    def _stood(self, key: RankKey, page: RankMetrics) -> bool:
+        """Whether the same requests ran at the reading before, so that a load in between is theirs too."""
+        before = self._before.get(key)
+        return before is not None and (before.running, before.prefill_tokens) == (page.running, page.prefill_tokens)
 
     def _compare_context(self, at: float, key: RankKey, better: Sample, total: int, who: str) -> None:
         if not better.total_context_tokens or not better.clean:
@@ -215,12 +234,14 @@ class EngineWitness:
         self._looked[key] = second
         rank = self._traffic.ranks.of(key)
         better, total = rank.newest(sample.at), sample.total_context_tokens
-        if better is not None and better.batch == sample.batch and total:
+        computed = self._passes.computed(key, sample.at, APART_SECONDS)
+        if better is not None and better.batch == sample.batch and total and not computed:
             self._compare_context(sample.at, key, better, total, "forward passes")
 
     def step(self, sample: Sample) -> None:
-        """Takes a step time of the witness that counts, to set the forward passes beside it."""
+        """Takes a sample of the witness that counts, to set the forward passes and the page beside it."""
         self._passes.step(sample)
+        self._witnessed.setdefault((sample.engine, sample.dp_rank), WitnessedRate()).see(sample)
 
     def waits(self) -> tuple[Wait, ...]:
         """Step beside forward time, by stretches."""

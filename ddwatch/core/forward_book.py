@@ -175,6 +175,11 @@ class ForwardBook:
         """Step beside forward time, by stretches."""
         return self._waits.all()
 
+    def computed(self, key: RankKey, at: float, seconds: int) -> bool:
+        """Whether a prompt was computed within the last seconds: then other requests run than before it."""
+        rank = self._ranks.get(key)
+        return rank is not None and any(second.prefill_seconds > 0 for second in rank.lately(at, seconds))
+
     def total_context(self, key: RankKey, at: float) -> tuple[int, int] | None:
         """Batch and total context of a rank's newest pass while that speaks for the present."""
         rank = self._ranks.get(key)

@@ -114,6 +114,19 @@ def test_a_lasting_difference_in_tokens_per_second_is_told_once() -> None:
     assert told[0].severity == "notice"
 
 
+def test_a_rate_over_a_minute_is_compared_with_the_same_minute() -> None:
+    """A text that becomes harder makes the newest line slower than the mean of the minute before it."""
+    monitor = watched()
+    page, rate = Page(monitor), 140.0
+
+    def line(at: float) -> None:
+        monitor.accept(decode(at, running=2, tokens=4000, accept=rate / 40.0, throughput=rate))
+
+    for rate in (140.0, 60.0, 140.0, 60.0):
+        page.run(70.0, rate=rate, beside=line)
+    assert [event.text for event in events(monitor) if event.kind == "source"] == []
+
+
 def test_shared_prefixes_are_told_as_such() -> None:
     monitor = watched()
 
@@ -125,6 +138,40 @@ def test_shared_prefixes_are_told_as_such() -> None:
     assert "-38 %" in told.text or "-37 %" in told.text
     assert "share prefixes" in told.text
     assert told.severity == "ok"
+
+
+def test_requests_that_come_and_go_between_two_readings_are_no_shared_prefix() -> None:
+    """As many run as before, and others: the load is as old as its poll, the page is newer."""
+    monitor = watched()
+    page = Page(monitor, running=2, total_context_tokens=40_000)
+
+    def line(at: float) -> None:
+        page.gauges["total_context_tokens"] = 40_000 if at % 10 else 60_000
+        page.counters["prefill_tokens"] += 30_000
+        monitor.accept(decode(at, running=2, tokens=30_000, accept=3.0, throughput=100.0))
+
+    page.run(300.0, beside=line)
+    assert [event.text for event in events(monitor) if "total context" in event.text] == []
+
+
+def test_a_prompt_that_is_computed_meanwhile_leaves_a_pass_uncompared() -> None:
+    monitor = watched()
+    passes = Passes(monitor)
+    for i in range(300):
+        monitor.accept(decode(1.0 * i, tokens=30_000, throughput=100.0))
+        passes.prefill(1.0 * i + 0.5)
+        passes.decode(1.0 * i + 0.6, context=40_000)
+    assert [event.text for event in events(monitor) if "total context" in event.text] == []
+
+
+def test_a_pass_that_tells_of_more_context_than_the_pool_is_told() -> None:
+    monitor = watched()
+    passes = Passes(monitor)
+    for i in range(300):
+        monitor.accept(decode(1.0 * i, tokens=30_000, throughput=100.0))
+        passes.decode(1.0 * i + 0.6, context=40_000)
+    (told,) = [event for event in events(monitor) if "total context" in event.text]
+    assert "forward passes: requests share prefixes" in told.text
 
 
 def test_a_short_context_changes_too_fast_to_be_compared() -> None:
@@ -206,6 +253,18 @@ class Passes:
                 seconds=seconds,
                 decode_requests=requests,
                 decode_context_tokens=context,
+            )
+        )
+
+    def prefill(self, at: float, seconds: float = 0.2, tokens: int = 8000) -> None:
+        self._say(
+            ForwardPass(
+                at=at,
+                dp_rank=self.dp,
+                counter=self.counter,
+                seconds=seconds,
+                prefill_requests=1,
+                prefill_tokens=tokens,
             )
         )
 
