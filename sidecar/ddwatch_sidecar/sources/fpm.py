@@ -6,6 +6,7 @@ from pathlib import Path
 
 import zmq
 from msgspec.structs import replace
+from zmq.utils.monitor import recv_monitor_message
 
 from ddwatch.core.engine import ForwardPass
 from ddwatch.core.fpm import FpmUnreadable, FpmVersionUnknown, read_pass
@@ -20,6 +21,8 @@ LOOK_SECONDS = 2.0
 """Time between two looks for the sockets of ranks that were not there before."""
 SILENT_SECONDS = 30.0
 """An engine at rest says so every second; one that works is silent for as long as its longest pass."""
+CUT_SECONDS = 4.0
+"""A socket that nobody serves is believed after this: ZMQ connects again by itself, at once or two seconds later."""
 REFUSED_SECONDS = 60.0
 """Time until a rank whose version is not known is heard again: it may be another engine by then."""
 UNREADABLE_SECONDS = 5.0
@@ -41,6 +44,10 @@ class _Rank:
         self.address = address
         self.name = name
         self.socket: zmq.Socket[bytes] | None = None
+        self._news: zmq.Socket[bytes] | None = None
+        """Tells when somebody serves the address, and when nobody does any more."""
+        self._cut_at: float | None = now
+        """Since when nobody serves it."""
         self.heard_at: float | None = None
         """When it last sent a forward pass."""
         self.since = now
@@ -58,23 +65,34 @@ class _Rank:
         socket.setsockopt(zmq.RECONNECT_IVL, 200)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
         socket.setsockopt(zmq.SUBSCRIBE, b"")
+        self._news = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self.socket = socket
         try:
             socket.connect(self.address)
         except zmq.ZMQError as error:
-            socket.close()
+            self.disconnect()
             self.trouble = f"{self.address} cannot be connected to: {zmq.strerror(error.errno or 0)}"
-            return
-        self.socket = socket
 
     def disconnect(self) -> None:
         """Lets go of the socket."""
         if self.socket is not None:
+            self.socket.disable_monitor()
             self.socket.close()
-            self.socket = None
+        if self._news is not None:
+            self._news.close(linger=0)
+        self.socket = self._news = None
+
+    def _follow(self, now: float) -> None:
+        """Notes whether somebody serves the address."""
+        while self._news is not None and self._news.poll(0):
+            served = recv_monitor_message(self._news)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            self._cut_at = None if served else now
+            self.since = now
 
     def take(self, now: float, source: str) -> list[ForwardPass]:
         """The passes that have come, each with the time at which it is likely to have ended."""
         found: list[ForwardPass] = []
+        self._follow(now)
         for _ in range(MESSAGES_AT_MOST):
             if self.socket is None:
                 break
@@ -102,7 +120,9 @@ class _Rank:
         """What is wrong with it, in a sentence; empty when nothing is."""
         if self.trouble:
             return self.trouble
-        if now - (self.heard_at if self.heard_at is not None else self.since) > SILENT_SECONDS:
+        if self._cut_at is not None and now - self._cut_at > CUT_SECONDS:
+            return f"nobody serves {shown(self.address)} ({self.name}); does SGLang still run?"
+        if now - max(self.since, self.heard_at or 0.0) > SILENT_SECONDS:
             what = "has said nothing" if self.heard_at is None else "has fallen silent"
             return f"{self.name} at {shown(self.address)} {what} for {SILENT_SECONDS:.0f} s; does SGLang still run?"
         return ""
@@ -159,7 +179,7 @@ class FpmEndpoint:
             rank.disconnect()
         self._ranks.clear()
         if self._context is not None:
-            self._context.term()
+            self._context.destroy(linger=0)
             self._context = None
 
     def _look(self, context: "zmq.Context[zmq.Socket[bytes]]", now: float) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import zmq
-from ddwatch_sidecar.sources.fpm import REFUSED_SECONDS, SILENT_SECONDS, FpmEndpoint, Heard
+from ddwatch_sidecar.sources.fpm import CUT_SECONDS, REFUSED_SECONDS, SILENT_SECONDS, FpmEndpoint, Heard
 
 from ddwatch.core.engine import ForwardPass
 from ddwatch.core.records import SourceFault, SourceUp
@@ -35,7 +35,7 @@ class Listening:
         self.heard += found
         return found
 
-    async def until(self, met: Callable[[], bool], seconds: float = 0.02) -> None:
+    async def until(self, met: Callable[[], bool], seconds: float = 0.01) -> None:
         """Polls until something holds; the endpoint's clock goes on by so much each time."""
         deadline = time.monotonic() + DEADLINE
         while not met():
@@ -176,6 +176,32 @@ def test_one_refused_rank_does_not_blank_the_other(base: Path) -> None:
     during(base, story)
 
 
+def test_an_engine_that_dies_is_told_within_seconds_and_its_successor_is_heard(base: Path) -> None:
+    """A killed engine leaves its socket behind, which nobody serves."""
+
+    async def story(listening: Listening) -> None:
+        with Engine(base) as engine:
+            await listening.subscribed(engine)
+            engine.step()
+            await listening.until(lambda: bool(listening.passes))
+        Path(f"{base}.0").unlink(missing_ok=True)
+        left = socket.socket(socket.AF_UNIX)
+        left.bind(f"{base}.0")
+        left.close()
+        died = listening.now
+        await listening.until(lambda: isinstance(listening.said[-1], SourceFault), 0.05)
+        fault = listening.said[-1]
+        assert isinstance(fault, SourceFault)
+        assert "nobody serves" in fault.reason
+        assert listening.now - died < SILENT_SECONDS
+        with Engine(base) as engine:
+            await listening.subscribed(engine)
+            engine.step()
+            await listening.until(lambda: isinstance(listening.said[-1], SourceUp))
+
+    during(base, story)
+
+
 def test_silence_is_a_fault_only_after_a_while(base: Path) -> None:
     async def story(listening: Listening) -> None:
         with Engine(base) as engine:
@@ -296,9 +322,9 @@ def test_a_socket_that_nobody_serves_is_silent(base: Path) -> None:
 
     async def story(listening: Listening) -> None:
         assert await listening.once() == []
-        (fault,) = await listening.once(SILENT_SECONDS + 1)
+        (fault,) = await listening.once(CUT_SECONDS + 1)
         assert isinstance(fault, SourceFault)
-        assert "has said nothing for 30 s" in fault.reason
+        assert "nobody serves" in fault.reason
 
     during(base, story)
 
