@@ -43,6 +43,13 @@ class Answer(NamedTuple):
 
     completion_tokens: int
     verify_steps: int | None
+    prompt_tokens: int
+    latency_seconds: float
+    """By the server itself."""
+    accepted_drafts: tuple[int, ...]
+    """How many of its steps accepted 0, 1, 2 … drafts."""
+    seconds: float
+    """By the clock of the client."""
 
 
 class Server:
@@ -68,9 +75,17 @@ class Server:
         """One request without an early end."""
         parameters = {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}
         body = {"text": prompt, "sampling_params": parameters}
+        asked = time.monotonic()
         answer = httpx.post(f"{self.url}/generate", json=body, timeout=120, trust_env=False).raise_for_status().json()
         meta = answer["meta_info"]
-        return Answer(meta["completion_tokens"], meta.get("spec_verify_ct"))
+        return Answer(
+            completion_tokens=meta["completion_tokens"],
+            verify_steps=meta.get("spec_verify_ct"),
+            prompt_tokens=meta["prompt_tokens"],
+            latency_seconds=meta["e2e_latency"],
+            accepted_drafts=tuple(meta.get("spec_correct_drafts_histogram") or ()),
+            seconds=time.monotonic() - asked,
+        )
 
     def load(self, seed: int, *, users: int, requests: int, tokens: int) -> list[Answer]:
         """So many users who each ask so many seeded questions one after another."""
@@ -89,6 +104,11 @@ class Server:
         lines = self.observed.read_text(encoding="utf-8").splitlines()
         return [event["accept_lens"] for event in map(json.loads, lines) if event["ev"] == "verify"]
 
+    def ran(self) -> list[dict[str, Any]]:
+        """Each step and each prefill in order, as the observer inside the server saw them."""
+        lines = self.observed.read_text(encoding="utf-8").splitlines()
+        return [event for event in map(json.loads, lines) if event["ev"] in ("run_batch", "verify")]
+
     def kill(self) -> None:
         """What the kernel does to a process that takes too much memory."""
         os.kill(self.process.pid, signal.SIGKILL)
@@ -106,7 +126,7 @@ class Server:
         self.process.wait(STOP_SECONDS)
 
 
-def environment(folder: Path, observed: Path, ranks: int, device_seconds: float) -> dict[str, str]:
+def environment(folder: Path, observed: Path, ranks: int, device_seconds: float, zone: str) -> dict[str, str]:
     """What the server's processes see: the rig in front, no network, caches of its own."""
     cores = sorted(os.sched_getaffinity(0))
     # Two ranks on one memory node must be told their cores.
@@ -116,7 +136,7 @@ def environment(folder: Path, observed: Path, ranks: int, device_seconds: float)
         "PATH": f"{HOME / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(folder),
         "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
+        "TZ": zone,
         "TMPDIR": str(folder / "tmp"),
         "PYTHONPATH": str(RIG / "shim"),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -156,6 +176,7 @@ def serving(
     log: Path | None = None,
     ranks: int = 1,
     device_seconds: float = 0.0,
+    zone: str = "UTC",
 ) -> Iterator[Server]:
     """A server that is ready; stopped at the end with all its processes.
 
@@ -166,6 +187,7 @@ def serving(
         log: the file that its output is appended to; one of its own if left out.
         ranks: data-parallel ranks.
         device_seconds: least time of each decode step, as if a GPU took it.
+        zone: its local time, by which it names its record files.
     """
     port = free_port() if port is None else port
     log = folder / "server.log" if log is None else log
@@ -178,7 +200,7 @@ def serving(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environment(folder, observed, ranks, device_seconds),
+            env=environment(folder, observed, ranks, device_seconds, zone),
             cwd=folder,
             start_new_session=True,
         )
@@ -211,12 +233,13 @@ class Background:
         self._server = server
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._ask, args=(seed * 100 + n,), daemon=True) for n in range(users)]
+        self.answers: list[Answer] = []
 
     def _ask(self, seed: int) -> None:
         random = Random(seed)
         with suppress(httpx.HTTPError):
             while not self._over.is_set():
-                self._server.ask(" ".join(random.choices(WORDS, k=40)), 240)
+                self.answers.append(self._server.ask(" ".join(random.choices(WORDS, k=40)), 240))
 
     def __enter__(self) -> "Background":
         for thread in self._threads:
