@@ -65,6 +65,9 @@ class Seconds:
         rank = self._ranks.get(key)
         if rank is None:
             rank = self._ranks[key] = RankSecond()
+        if self._figures is not None and (second < self._figures[0] or not self._figures[1].samples):
+            # What was there before us is read within a moment: figures without it would be those of an empty log.
+            self._figures = None
         count = self._counts[-1]
         count.samples += 1
         if sample.clean:
@@ -150,7 +153,7 @@ class Seconds:
         self._ring.add_point(Point(seq=self._ring.next_seq(), at=max(at, last.at), state=state))
 
     def window(self, now: float) -> Window:
-        """Figures of the last minutes; computed at most once per second of `now`."""
+        """Figures of the last minutes; of what comes live, computed at most once per second of `now`."""
         second = int(now)
         if self._figures is not None and self._figures[0] == second:
             return self._figures[1]

@@ -129,3 +129,26 @@ def test_the_window_forgets_after_five_minutes() -> None:
     assert seconds.window(400.5) is window
     assert seconds.window(701.0).samples == 0
     assert seconds.window(701.0).clean_ratio is None
+
+
+def test_what_a_log_held_before_is_in_the_window_in_the_very_second_in_which_it_is_read() -> None:
+    seconds = Seconds(Ring())
+    assert seconds.window(100.2).samples == 0
+    seconds.add((None, 0), sample(40.0))
+    seconds.close({}, None, no_model)
+    window = seconds.window(100.4)
+    assert (window.samples, window.throughput_median) == (1, 100.0)
+    seconds.add((None, 0), sample(41.0))
+    seconds.close({}, None, no_model)
+    assert seconds.window(100.6).samples == 2
+
+
+def test_the_first_sample_of_all_is_in_the_window_at_once_and_later_ones_within_a_second() -> None:
+    seconds = Seconds(Ring())
+    assert seconds.window(100.2).samples == 0
+    seconds.add((None, 0), sample(100.3))
+    first = seconds.window(100.4)
+    assert first.samples == 1
+    seconds.add((None, 0), sample(100.5))
+    assert seconds.window(100.6) is first
+    assert seconds.window(101.0).samples == 2
