@@ -35,6 +35,8 @@ SPLIT_KEPT = 300
 SPLIT_WINDOW_SECONDS = 300.0
 SPLIT_AGE_SECONDS = 5.0
 """How long one answer stands."""
+APART = 1.05
+"""Ranks whose expected step times differ by more than this are not spoken of in one."""
 ONE_TOKEN = 1.0
 """Tokens per step and request where the service does not speculate and prints no accept length."""
 
@@ -51,6 +53,17 @@ class Judged(Struct, frozen=True, kw_only=True):
     """Why there is nothing to judge by; empty when there is."""
     load: tuple[float, float] | None = None
     """Batch and total context that one step had to carry: the largest among ranks that step together."""
+    apart: bool = False
+    """Whether ranks that do not step together should take different times, so that no one step time holds for all."""
+
+    @property
+    def doubt(self) -> str | None:
+        """Why a request that ran at this load cannot be held against the model, if so."""
+        if self.apart:
+            return "ranks step apart"
+        if self.profile is None or (self.covered and self.profile.calibrated):
+            return None
+        return "the model only guesses here" if self.profile.calibrated else "the model is not calibrated"
 
 
 Recall = Callable[[Identity], Learner | None]
@@ -234,6 +247,7 @@ class Expecting:
             reason = self._learner.reason(max(1, round(first[0])), first[1])
             return self._nothing(reason)
         rate = low = high = step = 0.0
+        shortest = float("inf")
         measured: float | None = 0.0
         covered = True
         for sample, load in zip(samples, loads, strict=True):
@@ -248,7 +262,7 @@ class Expecting:
             )
             scale = sample.mean_batch / sample.batch if sample.mean_batch else 1.0
             rate, low, high = rate + scale * found.tokens_per_second, low + scale * found.low, high + scale * found.high
-            step = max(step, found.step_seconds)
+            step, shortest = max(step, found.step_seconds), min(shortest, found.step_seconds)
             covered = covered and not found.extrapolated
             throughput = sample.throughput
             measured = None if measured is None or throughput is None else measured + throughput
@@ -268,6 +282,7 @@ class Expecting:
             covered=covered,
             reason=reason,
             load=max(load for load in loads if load is not None),
+            apart=step > APART * shortest,
         )
 
     def _nothing(self, reason: str) -> Judged:

@@ -14,7 +14,7 @@ from ddwatch.core.expecting import Expecting, Judged, factor_view, reference_vie
 from ddwatch.core.history import EventLog
 from ddwatch.core.hysteresis import Hysteresis
 from ddwatch.core.records import DecodeBatch, Record, ServerStart
-from ddwatch.core.snapshot import Expected, FactorView, ModelView, Now, ReferenceView, Sample, ServerView
+from ddwatch.core.snapshot import FactorView, ModelView, Now, ReferenceView, Sample, ServerView
 
 EDGE_SECONDS = 5.0
 """How long a load must lie within the evidence, or outside it, before the verdict follows."""
@@ -71,9 +71,9 @@ class Judging:
         at, judged = self._held
         return judged if now - at <= HELD_SECONDS else self.newest
 
-    def expected(self, samples: Sequence[Sample]) -> Expected | None:
-        """What the model holds of samples of one instant."""
-        return self._expecting.judge(samples).expected
+    def beside(self, samples: Sequence[Sample]) -> Judged:
+        """Samples of one instant beside the model; nothing is remembered of it."""
+        return self._expecting.judge(samples)
 
     def model(self, reading: Now) -> ModelView | None:
         """The model in force as it is shown."""

@@ -43,6 +43,7 @@ from ddwatch.core.rules import alarms, verdicts
 from ddwatch.core.rules.situation import Situation
 from ddwatch.core.rules.suspected import pending
 from ddwatch.core.snapshot import (
+    Expected,
     History,
     Note,
     Sample,
@@ -103,7 +104,7 @@ class Monitor:
             self._count,
             sources=self._sources,
             lifecycle=self._lifecycle,
-            expect=self._judging.expected,
+            expect=self._expect,
             judge=self._judge,
         )
         self._engine = EngineWitness(
@@ -122,10 +123,13 @@ class Monitor:
         match record:
             case DecodeBatch():
                 self._traffic.decode(record, source)
+                self._requests.prefills_told()
             case PrefillBatch():
                 self._traffic.prefill(record)
+                self._requests.prefilled(record.at)
             case ForwardPass():
                 self._engine.forward(record)
+                self._requests.passed(record)
             case EngineMetrics():
                 self._engine.page(record)
             case Unread():
@@ -236,6 +240,13 @@ class Monitor:
     def relearn(self) -> None:
         """Forgets what was learned of this service and begins anew."""
         self._judging.relearn()
+
+    def _expect(self, samples: Sequence[Sample]) -> Expected | None:
+        """What the model holds of one second; where it may not accuse, the requests of that second are told."""
+        judged = self._judging.beside(samples)
+        if judged.expected is not None and judged.doubt is not None:
+            self._requests.doubt(max(sample.at for sample in samples), judged.doubt)
+        return judged.expected
 
     def _judge(self, sample: Sample) -> None:
         self._restarts.see(sample)

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from statistics import mean
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ddwatch.core.engine import ForwardPass
 from ddwatch.core.history import Ring
 from ddwatch.core.records import RequestDone
 from ddwatch.core.request_view import AcceptHistogram, FinishedRequest, RequestVerdict
@@ -22,6 +24,10 @@ LEAST_POINTS = 3
 """Clean seconds with an expectation without which a request is not judged."""
 CLEAN_SHARE = 0.8
 """Share of its seconds, without the first and the last, that must be clean."""
+MARKS_KEPT = 4096
+"""Prefills, and seconds in which the model may not accuse, that are remembered."""
+OWN_PREFILL_SECONDS = 0.5
+"""So long behind the first token the line of the request's own prefill may still arrive."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -59,16 +65,41 @@ def speed(record: RequestDone) -> tuple[float | None, bool]:
     return tokens / latency, True
 
 
-def judge(record: RequestDone, points: Sequence[Point]) -> Judged:
+class Ground:
+    """What else held while requests ran: prefills, and whether the model may accuse; bounded."""
+
+    def __init__(self) -> None:
+        self.told = False
+        """Whether anybody tells of prefills at all."""
+        self.prefills: deque[float] = deque(maxlen=MARKS_KEPT)
+        self.doubts: deque[tuple[float, str]] = deque(maxlen=MARKS_KEPT)
+
+    def excuse(self, record: RequestDone, began: float, *, unclean: bool) -> str | None:
+        """What took time that no step took, if something may have; the steps themselves are judged apart."""
+        if record.retractions:
+            return "retracted on its way"
+        if any(began + OWN_PREFILL_SECONDS < at <= record.at for at in self.prefills):
+            return "others' prefills inside"
+        if unclean:
+            return "unclean seconds inside"
+        return None if self.told else "nobody tells of prefills"
+
+    def doubt(self, record: RequestDone, began: float) -> str | None:
+        """Why the model may not accuse of what it says about these seconds, if so."""
+        return next((why for at, why in reversed(self.doubts) if began - 1.0 < at <= record.at), None)
+
+
+def judge(record: RequestDone, points: Sequence[Point], ground: Ground) -> Judged:
     """Compares a request with the model at the loads that it ran in.
 
-    Expected tokens/s = accept length of the request / mean expected step time of the clean seconds between its first
-    token and its end. The points carry that time for the batch and context of the whole rank group, so the neighbours
-    of the request are part of the expectation.
+    Expected tokens/s = accept length of the request x steps per second that the model holds, mean over the clean
+    seconds between its first token and its end. The points carry the step time for the batch and context of the whole
+    rank group, so the neighbours of the request are part of the expectation; time in which nobody stepped is not.
 
     Args:
         record: the request.
         points: the timeline from its beginning on, oldest first.
+        ground: what else held then.
     """
     measured, whole = speed(record)
     accept = accept_length(record)
@@ -85,39 +116,52 @@ def judge(record: RequestDone, points: Sequence[Point]) -> Judged:
     if any(point.state != "data" for point in ran[1:]):
         return Judged(reason="not seen throughout")
     inner = ran[1:-1]
-    if inner and sum(not point.contaminated for point in inner) < CLEAN_SHARE * len(inner):
-        return Judged(reason="others' prefills inside")
+    unclean = sum(point.contaminated for point in inner)
+    excuse = ground.excuse(record, began, unclean=unclean > 0)
+    if unclean > (1.0 - CLEAN_SHARE) * len(inner):
+        return Judged(reason="too few clean seconds" if excuse == "unclean seconds inside" else excuse)
     clean = [point for point in ran if not point.contaminated]
-    steps = [point.expected_step_seconds for point in clean if point.expected_step_seconds is not None]
-    if clean and not steps:
+    timed = [point for point in clean if point.expected_step_seconds]
+    if clean and not timed:
         return Judged(reason="no model for this load")
-    if len(steps) < LEAST_POINTS:
+    if len(timed) < LEAST_POINTS:
         return Judged(reason="too few clean seconds")
     if accept is None:
         if any(point.accept_length is not None and point.accept_length != 1.0 for point in clean):
             return Judged(reason="accept length not told")
         # An engine that never speaks of acceptance commits one token per step.
         accept = 1.0
-    expected = accept / mean(steps)
-    low, high = (_edge(clean, which, expected) for which in ("expected_low", "expected_high"))
-    verdict: RequestVerdict = "as-expected"
-    if low is not None and measured < low:
-        verdict = "slow"
-    elif high is not None and measured > high:
-        verdict = "fast"
-    elif low is None or high is None:
-        return Judged(expected=expected, ratio=measured / expected, reason="no band for this load")
-    return Judged(expected=expected, low=low, high=high, ratio=measured / expected, verdict=verdict)
+    expected = accept * mean(1.0 / point.expected_step_seconds for point in timed if point.expected_step_seconds)
+    low, high = (_edge(clean, which) for which in ("expected_low", "expected_high"))
+    found = Judged(expected=expected, ratio=measured / expected)
+    if low is None or high is None:
+        return replace(found, reason="no band for this load")
+    found = replace(found, low=expected * low, high=expected * high)
+    if low * expected <= measured <= high * expected:
+        return replace(found, verdict="as-expected")
+    if (doubt := ground.doubt(record, began)) is not None:
+        return replace(found, reason=doubt)
+    if measured > high * expected:
+        return replace(found, verdict="fast")
+    if excuse is not None and not _slow_steps(timed, low):
+        return replace(found, reason=excuse)
+    return replace(found, verdict="slow")
 
 
-def _edge(points: Sequence[Point], edge: str, expected: float) -> float | None:
+def _slow_steps(points: Sequence[Point], low: float) -> bool:
+    """Whether the steps of clean seconds were slow themselves, so that no other work explains it."""
+    shares = [p.expected_step_seconds / p.step_seconds for p in points if p.expected_step_seconds and p.step_seconds]
+    return bool(shares) and mean(shares) < low
+
+
+def _edge(points: Sequence[Point], edge: str) -> float | None:
     """The band's edge as a multiple of the expectation, mean over the points."""
     shares = [
         value / point.expected_throughput
         for point in points
         if (value := getattr(point, edge)) is not None and point.expected_throughput
     ]
-    return expected * mean(shares) if shares else None
+    return mean(shares) if shares else None
 
 
 class RequestBook:
@@ -129,6 +173,26 @@ class RequestBook:
         self._latest: deque[tuple[float, tuple[object, ...]]] = deque(maxlen=HISTOGRAM_REQUESTS)
         self._drafts: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=HISTOGRAM_REQUESTS)
         self._histogram: AcceptHistogram | None = None
+        self._ground = Ground()
+
+    def prefills_told(self) -> None:
+        """Somebody tells of prefills: where none is told of, none was."""
+        self._ground.told = True
+
+    def prefilled(self, at: float) -> None:
+        """A prefill ran, and nobody decoded meanwhile."""
+        self._ground.told = True
+        self._ground.prefills.append(at)
+
+    def passed(self, record: ForwardPass) -> None:
+        """A forward pass tells by itself whether it prefilled."""
+        self.prefills_told()
+        if record.prefill_requests:
+            self.prefilled(record.at)
+
+    def doubt(self, at: float, why: str) -> None:
+        """What the model says of this second is a guess."""
+        self._ground.doubts.append((at, why))
 
     def see(self, record: RequestDone) -> FinishedRequest | None:
         """Takes a finished request; returns it judged, or None when it was told before."""
@@ -138,7 +202,7 @@ class RequestBook:
                 return None
             self._latest.append((record.at, told))
         points = self._ring.recent_points(record.at - (record.latency_seconds or 0.0) - 1.0)
-        judged = judge(record, points)
+        judged = judge(record, points, self._ground)
         measured, whole = speed(record)
         done = FinishedRequest(
             seq=self._ring.next_seq(),

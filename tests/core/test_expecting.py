@@ -1,14 +1,16 @@
 """The right model is in force, it says why it cannot judge, and it never accuses outside its evidence."""
 
 import pytest
+from msgspec.structs import replace
 
+from ddwatch.core.engine import ForwardPass
 from ddwatch.core.expectation.identity import Identity
 from ddwatch.core.expectation.learning import SETTLING, Learner
 from ddwatch.core.expectation.profile import Profile
 from ddwatch.core.expectation.profile_text import read_profile
 from ddwatch.core.expecting import Expecting, factor_view, reference_view
 from ddwatch.core.monitor import Monitor
-from ddwatch.core.records import Record, ServerReady
+from ddwatch.core.records import Record, RequestDone, ServerReady
 from ddwatch.core.snapshot import Now, Sample, ServerView, Snapshot
 from ddwatch.profiles.shelf import FOUNDING, built_in_text
 from tests.core.lines import decode, last_of_request, prefill, start
@@ -264,3 +266,50 @@ def test_another_setup_after_a_restart_is_judged_by_its_own_profile() -> None:
     texts = [event.text for event in monitor.history().events if event.kind == "arguments"]
     assert any("another setup" in text for text in texts)
     assert any("the given profile is of another service" in text for text in texts)
+
+
+def test_what_may_be_held_against_a_request_is_told_of_every_comparison() -> None:
+    sure = Expecting(given=replace(founding(), calibrated=True))
+    assert sure.judge([sample()]).doubt is None
+    assert sure.judge([sample(total=60_000)]).doubt == "the model only guesses here"
+    assert Expecting(given=founding()).judge([sample()]).doubt == "the model is not calibrated"
+
+
+def test_ranks_that_step_apart_have_no_step_time_in_common() -> None:
+    ranks = [sample(total=1000, dp=0), sample(total=5000, dp=1)]
+    apart = Expecting(given=replace(founding(), calibrated=True))
+    assert apart.judge(ranks).doubt is None
+    apart.identify(replace(KIMI, arguments={**KIMI.arguments, "enable_dp_attention": False}))
+    assert apart.judge(ranks).doubt == "ranks step apart"
+    assert apart.judge([sample(dp=0), sample(dp=1)]).doubt is None
+
+
+def finished(*others: Record, calibrated: bool = True) -> tuple[str, str | None]:
+    """Verdict and reason of a request whose steps were as expected, and which got half of that."""
+    monitor = Monitor(started_at=0.0, expecting=Expecting(given=replace(founding(), calibrated=calibrated)))
+    lines = [decode(float(i), tokens=3000, step=0.064, accept=2.9) for i in range(1, 31)]
+    for record in sorted([*lines, *others], key=lambda record: record.at):
+        monitor.accept(record)
+    monitor.accept(
+        RequestDone(
+            at=30.5,
+            completion_tokens=300,
+            latency_seconds=20.0,
+            first_token_seconds=1.0,
+            throughput_tokens_per_second=0.5 * 2.9 / 0.064,
+            accept_length=2.9,
+        )
+    )
+    (request,) = monitor.history().requests
+    return request.verdict, request.reason
+
+
+def test_a_slow_request_is_excused_by_what_the_monitor_saw_meanwhile() -> None:
+    assert finished() == ("slow", None)
+    assert finished(prefill(20.2, running=1)) == ("unjudged", "others' prefills inside")
+    assert finished(ForwardPass(at=20.2, dp_rank=0, counter=1, seconds=0.5, prefill_requests=1)) == (
+        "unjudged",
+        "others' prefills inside",
+    )
+    assert finished(prefill(5.0)) == ("slow", None)
+    assert finished(calibrated=False) == ("unjudged", "the model is not calibrated")

@@ -1,6 +1,9 @@
 """A finished request is judged by the seconds in which it ran, told once, and says when it cannot be judged."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ddwatch.core.history import Ring
 from ddwatch.core.records import RequestDone
@@ -52,9 +55,9 @@ def done(
 
 
 def judged(record: RequestDone, past: Ring | None = None) -> FinishedRequest:
-    seen = RequestBook(ring() if past is None else past).see(record)
-    assert seen is not None
-    return seen
+    book = RequestBook(ring() if past is None else past)
+    book.prefills_told()
+    return seen(book, record)
 
 
 def test_expected_is_its_own_accept_length_over_the_step_times_of_its_seconds() -> None:
@@ -84,7 +87,7 @@ def test_hard_text_is_no_slowness_and_a_slow_step_is() -> None:
         (
             done(),
             ring(contaminated=frozenset({12, 13, 14, 15})),
-            "others' prefills inside",
+            "too few clean seconds",
         ),
         (done(), ring(state={14: "gap"}), "not seen throughout"),
         (done(accept=None), None, "accept length not told"),
@@ -142,3 +145,124 @@ def test_the_histogram_counts_every_step_once_and_is_absent_where_nobody_tells()
     deep = book.histogram()
     assert deep is not None
     assert (len(deep.steps), sum(deep.steps)) == (HISTOGRAM_DEPTH, 29 + 500)
+
+
+STEPS_SLOW = 0.15
+
+
+def crowd(*, step: float = 0.1, prefills: tuple[float, ...] = (), told: bool = True) -> RequestBook:
+    """Twenty seconds at an expected step of 0.1 s, measured at `step`, with others' prefills at these times."""
+    past = Ring()
+    for second in range(20):
+        past.add_point(
+            Point(
+                seq=past.next_seq(),
+                at=END - 20 + second,
+                accept_length=2.9,
+                step_seconds=step,
+                batch=2,
+                expected_throughput=58.0,
+                expected_low=58.0 * 0.8,
+                expected_high=58.0 * 1.2,
+                expected_step_seconds=0.1,
+            )
+        )
+    book = RequestBook(past)
+    if told:
+        book.prefills_told()
+    for at in prefills:
+        book.prefilled(at)
+    return book
+
+
+def seen(book: RequestBook, record: RequestDone) -> FinishedRequest:
+    request = book.see(record)
+    assert request is not None
+    return request
+
+
+def test_time_that_others_prefills_took_is_not_called_slow() -> None:
+    request = seen(crowd(prefills=(END - 5,)), done(rate=20.0))
+    assert (request.verdict, request.reason) == ("unjudged", "others' prefills inside")
+    assert request.ratio == pytest.approx(20 / 29)
+
+
+def test_steps_that_are_slow_themselves_are_called_so_whatever_was_prefilled() -> None:
+    assert seen(crowd(step=STEPS_SLOW, prefills=(END - 5,)), done(rate=18.0)).verdict == "slow"
+
+
+def test_prefills_that_cost_nothing_to_speak_of_spoil_no_judgement() -> None:
+    assert seen(crowd(prefills=(END - 5,)), done(rate=27.0)).verdict == "as-expected"
+
+
+def test_the_requests_own_prefill_and_those_after_it_are_none_of_others() -> None:
+    assert seen(crowd(prefills=(END - 11, END + 1)), done(rate=20.0)).verdict == "slow"
+
+
+def test_where_nobody_tells_of_prefills_only_slow_steps_make_it_slow() -> None:
+    request = seen(crowd(told=False), done(rate=20.0))
+    assert (request.verdict, request.reason) == ("unjudged", "nobody tells of prefills")
+    assert seen(crowd(told=False, step=STEPS_SLOW), done(rate=18.0)).verdict == "slow"
+
+
+def test_a_second_that_is_not_clean_may_have_taken_the_time() -> None:
+    request = judged(done(rate=22.0), ring(contaminated=frozenset({14})))
+    assert (request.verdict, request.reason) == ("unjudged", "unclean seconds inside")
+    assert judged(done(rate=27.0), ring(contaminated=frozenset({14}))).verdict == "as-expected"
+
+
+def test_a_retracted_request_waited_for_its_turn_again() -> None:
+    request = judged(replace(done(rate=12.0), retractions=1))
+    assert (request.verdict, request.reason) == ("unjudged", "retracted on its way")
+    assert judged(replace(done(rate=12.0), retractions=0)).verdict == "slow"
+
+
+@pytest.mark.parametrize("rate", [12.0, 60.0])
+def test_a_model_that_may_not_accuse_is_not_made_to(rate: float) -> None:
+    book = crowd()
+    book.doubt(END - 4, "the model only guesses here")
+    request = seen(book, done(rate=rate))
+    assert (request.verdict, request.reason) == ("unjudged", "the model only guesses here")
+    assert seen(book, done(rate=29.0, latency=12.5)).verdict == "as-expected"
+
+
+def test_a_doubt_about_another_time_is_none() -> None:
+    book = crowd()
+    book.doubt(END - 15, "the model only guesses here")
+    assert seen(book, done(rate=12.0)).verdict == "slow"
+
+
+@given(
+    steps=st.lists(st.floats(0.01, 1.0), min_size=6, max_size=20),
+    accept=st.floats(1.0, 16.0),
+)
+def test_a_request_that_took_the_models_time_for_each_step_has_ratio_one(steps: list[float], accept: float) -> None:
+    past = Ring()
+    for second, step in enumerate(steps):
+        at = END - len(steps) + second
+        past.add_point(
+            Point(
+                seq=past.next_seq(),
+                at=at,
+                accept_length=accept,
+                step_seconds=step,
+                batch=1,
+                expected_throughput=accept / step,
+                expected_low=0.9 * accept / step,
+                expected_high=1.1 * accept / step,
+                expected_step_seconds=step,
+            )
+        )
+    # A second of steps of this length commits this many tokens.
+    tokens = sum(accept / step for step in steps)
+    record = RequestDone(
+        at=END - 0.001,
+        completion_tokens=round(max(tokens, 16)),
+        latency_seconds=float(len(steps)),
+        first_token_seconds=0.0,
+        throughput_tokens_per_second=tokens / len(steps),
+        accept_length=accept,
+    )
+    request = judged(record, past)
+    assert request.ratio == pytest.approx(1.0, rel=1e-6)
+    assert request.verdict == "as-expected"
