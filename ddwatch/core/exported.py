@@ -31,10 +31,14 @@ class Exported(msgspec.Struct):
     queue_time: Any = None
     decode_throughput: Any = None
     num_retractions: Any = None
+    total_retractions: Any = None
     spec_accept_length: Any = None
     spec_verify_ct: Any = None
     spec_correct_drafts_histogram: Any = None
     spec_accept_histogram: Any = None
+    request_received_ts: Any = None
+    prefill_finished_time: Any = None
+    prefill_finished_ts: Any = None
     response_sent_to_client_ts: Any = None
     request_finished_ts: Any = None
 
@@ -72,4 +76,4 @@ def read(
     if when is None or when > now:
         return None
     meta = {name: value for name, value in msgspec.structs.asdict(found).items() if value is not None}
-    return finish.done(Message("", when, None, Rank(dp=finish.count(found.dp_rank)), number), meta)
+    return finish.done(Message("", when, None, Rank(), number), meta)

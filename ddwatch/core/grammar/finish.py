@@ -51,22 +51,47 @@ def histogram(value: object) -> tuple[int, ...] | None:
     return None if None in counts else tuple(number for number in counts if number is not None)
 
 
+def since_arrival(meta: Mapping[str, Any], *ends: str) -> float | None:
+    """Seconds from the arrival to the first of these moments that is told."""
+    began = amount(meta.get("request_received_ts"))
+    ended = next((moment for name in ends if (moment := amount(meta.get(name))) is not None), None)
+    return ended - began if began is not None and ended is not None and ended >= began else None
+
+
+def first_token(meta: Mapping[str, Any]) -> float | None:
+    """From arrival to first token; before 0.5.23 only the moments are told."""
+    told = amount(meta.get("first_token_latency"))
+    return since_arrival(meta, "prefill_finished_time", "prefill_finished_ts") if told is None else told
+
+
+def decode_throughput(meta: Mapping[str, Any]) -> float | None:
+    """Tokens behind the first per second; releases that tell of `total_retractions` (to 0.5.10) count the first too."""
+    told, tokens = amount(meta.get("decode_throughput")), count(meta.get("completion_tokens"))
+    if told is None or not tokens or "total_retractions" not in meta:
+        return told
+    return told * (tokens - 1) / tokens
+
+
 def done(message: Message, meta: Mapping[str, Any]) -> RequestDone | None:
     """The record of one request's meta_info."""
     finish = meta.get("finish_reason")
     kind = finish.get("type") if isinstance(finish, dict) else finish
+    where, dp = message.where, count(meta.get("dp_rank"))
+    if dp is not None and message.rank.dp is None:
+        # The process that prints it serves all ranks.
+        where["rank"] = msgspec.structs.replace(message.rank, dp=dp)
     known = RequestDone(
-        **message.where,
-        first_token_seconds=amount(meta.get("first_token_latency")),
+        **where,
+        first_token_seconds=first_token(meta),
         queue_seconds=amount(meta.get("queue_time")),
-        throughput_tokens_per_second=amount(meta.get("decode_throughput")),
+        throughput_tokens_per_second=decode_throughput(meta),
         accepted_drafts=histogram(meta.get("spec_correct_drafts_histogram", meta.get("spec_accept_histogram"))),
-        retractions=count(meta.get("num_retractions")),
+        retractions=count(meta.get("num_retractions", meta.get("total_retractions"))),
         prompt_tokens=count(meta.get("prompt_tokens")),
         completion_tokens=count(meta.get("completion_tokens")),
         cached_tokens=count(meta.get("cached_tokens")),
         latency_seconds=amount(meta.get("e2e_latency")),
-        accept_length=amount(meta.get("spec_accept_length")),
+        accept_length=amount(meta.get("spec_accept_length")) or None,
         verify_steps=count(meta.get("spec_verify_ct")),
         finish_reason=clean(kind, 20) if isinstance(kind, str) and kind in REASONS else None,
     )
