@@ -3,13 +3,13 @@
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
 
 from ddwatch.core.exits import CommandFailed
@@ -25,7 +25,7 @@ END_SECONDS = 3.0
 class SidecarChild:
     """A running sidecar process that serves one log on a free port of this machine."""
 
-    def __init__(self, process: subprocess.Popen[bytes], complaints: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
         self._process = process
         self._complaints = complaints
         self.url = ""
@@ -34,10 +34,15 @@ class SidecarChild:
         """Its last sentence on stderr once it has ended; None while it runs."""
         if self._process.poll() is None:
             return None
-        text = self._complaints.read_text(encoding="utf-8", errors="replace").strip()
+        code = self._process.returncode
+        if code < 0:
+            # What it said before has nothing to do with this.
+            return f"it was killed ({signal_name(-code)})"
+        self._complaints.seek(0)
+        text = self._complaints.read().decode("utf-8", "replace").strip()
         if text:
             return text.splitlines()[-1].removeprefix("ddwatch-sidecar: ")
-        return f"it ended with exit code {self._process.returncode} and without a word"
+        return f"it ended with exit code {code} and without a word"
 
     def wait_for_address(self) -> None:
         """Reads the announcement; raises CommandFailed with the child's own sentence when there is none."""
@@ -76,6 +81,14 @@ class SidecarChild:
             self._process.stdout.close()
 
 
+def signal_name(number: int) -> str:
+    """The name of a signal; its number where it has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 @contextmanager
 def sidecar_for(
     log: str | None,
@@ -89,30 +102,27 @@ def sidecar_for(
 
     It watches this process too (--until-pid), so that it goes even when this one is killed.
     """
-    with tempfile.TemporaryDirectory(prefix="ddwatch-") as name:
-        folder = Path(name)
-        # A sidecar of one's own is the same for everybody: an empty settings file keeps the machine's out of it.
-        settings, complaints = folder / "sidecar.toml", folder / "complaints"
-        settings.touch()
+    # Without a name: nothing is left behind, however both of them end.
+    with tempfile.TemporaryFile() as complaints:
         words = [sys.executable, "-m", "ddwatch_sidecar.cli", "--listen", "127.0.0.1:0", "--announce"]
         words += [] if log is None else ["--log", log]
-        words += ["--until-pid", str(os.getpid()), "--config", str(settings), *more]
+        # A sidecar of one's own is the same for everybody: empty settings keep the machine's out of it.
+        words += ["--until-pid", str(os.getpid()), "--config", os.devnull, *more]
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith("DDWATCH_") or key in HANDED_ON
         } | dict(variables or {})
-        with complaints.open("wb") as errors:
-            try:
-                process = subprocess.Popen(
-                    words,
-                    stdin=stdin,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    env=environment,
-                    # Ctrl-C and Ctrl-Z are the screen's; its child must not see them.
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise CommandFailed(f"ddwatch: cannot start a sidecar: {error.strerror}") from error
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                env=environment,
+                # Ctrl-C and Ctrl-Z are the screen's; its child must not see them.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandFailed(f"ddwatch: cannot start a sidecar: {error.strerror}") from error
         child = SidecarChild(process, complaints)
         try:
             child.wait_for_address()
