@@ -51,6 +51,11 @@ class Answer(NamedTuple):
     seconds: float
     """By the clock of the client."""
 
+    @property
+    def key(self) -> tuple[int, int, float]:
+        """What tells one request from another."""
+        return (self.prompt_tokens, self.completion_tokens, self.latency_seconds)
+
 
 class Server:
     """One running server; its log is appended to, so that a restart goes on in the same file."""

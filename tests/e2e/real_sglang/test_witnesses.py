@@ -301,7 +301,7 @@ def test_each_request_is_told_once_though_its_log_and_its_records_tell_of_it(wat
     assert log.count("] Finish: obj=") == len(records) == len(watched.history.requests)
     assert len(watched.answers) > 10
     for answer in watched.answers:
-        assert told[Told(answer.prompt_tokens, answer.completion_tokens, answer.latency_seconds)] == 1
+        assert told[Told(*answer.key)] == 1
     assert set(told) == {Told(one["prompt_tokens"], one["completion_tokens"], one["e2e_latency"]) for one in records}
     assert {one.finish_reason for one in watched.history.requests} == {"length"}
 
