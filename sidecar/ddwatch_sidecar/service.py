@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from ddwatch.core.snapshot import Snapshot
 from ddwatch_sidecar.clock import Clock
 from ddwatch_sidecar.contract import Endpoint, Folding, Metering, Reader, Tap
 from ddwatch_sidecar.sources.contract import Item, Line, Source
+from ddwatch_sidecar.waking import Wake
 
 TICK_SECONDS = 0.25
 """All sources are polled together once per tick; after it at most one snapshot is published."""
@@ -30,6 +32,8 @@ QUIET_SECONDS = 1.0
 METER_SECONDS = 5.0
 LINES_AT_ONCE = 500
 """Lines that are read before other work gets its turn."""
+FEW_RECORDS = 50
+"""Records that are folded faster than another turn of the event loop is worth."""
 CATCH_UP_RECORDS = 30_000
 """Records of the past that are held until it is known whether their times can be right."""
 STUCK_SECONDS = 5.0
@@ -191,7 +195,7 @@ class Service:
         self._endpoints = endpoints
         self._tap = tap
         self._stuck_seconds = stuck_seconds
-        self._stop = asyncio.Event()
+        self._stop = Wake()
         self._news = False
         self._deadline = float("inf")
         self.publication = Publication(monitor.at(clock.now()))
@@ -216,9 +220,9 @@ class Service:
             asyncio.create_task(self._metering()),
             *(asyncio.create_task(self._ask(endpoint)) for endpoint in self._endpoints),
         ]
-        stopped = asyncio.create_task(_wait(self._stop, None))
+        stopped = asyncio.create_task(self._stop.wait())
         try:
-            waiting: set[asyncio.Task[None]] = {*following, *endless, stopped}
+            waiting: set[asyncio.Task[Any]] = {*following, *endless, stopped}
             while not stopped.done():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -282,7 +286,7 @@ class Service:
             if last:
                 source.close()
                 return
-            await _wait(self._stop, _left(loop.time(), 0.0))
+            await self._stop.within(_left(loop.time(), 0.0))
 
     async def _accept(self, stream: Stream, records: Sequence[Record]) -> None:
         """Hands records to the monitor, a few at a time, so that readers are answered in between."""
@@ -296,7 +300,8 @@ class Service:
             if self._tap is not None:
                 self._tap.accepted(few, self._clock.now(), estimated=stream.catching_up and stream.estimated)
             self._news = True
-            await asyncio.sleep(0)
+            if len(few) > FEW_RECORDS:
+                await asyncio.sleep(0)
         if stream.estimated:
             self._monitor.unstamped()
 
@@ -308,7 +313,7 @@ class Service:
         loop = asyncio.get_running_loop()
         published_at = loop.time()
         while not self._stop.is_set():
-            await _wait(self._stop, _left(loop.time(), SETTLING_SECONDS))
+            await self._stop.within(_left(loop.time(), SETTLING_SECONDS))
             busy = self._catching_up()
             quiet = loop.time() - published_at
             if quiet > QUIET_SECONDS - TICK_SECONDS / 2 or (self._news and not busy):
@@ -324,7 +329,7 @@ class Service:
     async def _ask(self, endpoint: Endpoint) -> None:
         while not self._stop.is_set():
             if self._catching_up():
-                await _wait(self._stop, TICK_SECONDS)
+                await self._stop.within(TICK_SECONDS)
                 continue
             records = await endpoint.poll(self._clock.now())
             for record in records:
@@ -332,14 +337,14 @@ class Service:
                 self._news = True
             if self._tap is not None:
                 self._tap.accepted(records, self._clock.now())
-            await _wait(self._stop, endpoint.pause_seconds)
+            await self._stop.within(endpoint.pause_seconds)
 
     async def _metering(self) -> None:
         while not self._stop.is_set():
             reading = self._meter.read(self._clock.now())
             if reading is not None:
                 self._monitor.accept(reading, "ddwatch")
-            await _wait(self._stop, METER_SECONDS)
+            await self._stop.within(METER_SECONDS)
 
 
 def _left(now: float, phase: float) -> float:
@@ -347,13 +352,3 @@ def _left(now: float, phase: float) -> float:
     left = TICK_SECONDS - (now - phase) % TICK_SECONDS
     # A timer may go off a little early; the tick that it stands for is not to come twice.
     return left if left > TICK_SECONDS / 10 else left + TICK_SECONDS
-
-
-async def _wait(event: asyncio.Event, seconds: float | None) -> None:
-    """Waits for an event, but no longer than this; None waits for ever."""
-    if event.is_set():
-        return
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except asyncio.TimeoutError:
-        return

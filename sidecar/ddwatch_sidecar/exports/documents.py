@@ -80,7 +80,9 @@ class Documents:
     def __init__(self, supply: Supply) -> None:
         self._supply = supply
         self._version = -1
-        self._frames: dict[int, asyncio.Task[Sent]] = {}
+        self._frames: dict[int, Sent] = {}
+        self._encoding: dict[int, asyncio.Task[Sent]] = {}
+        """Large ones, which take a while."""
 
     def snapshot(self) -> bytes:
         """The body of /v1/snapshot."""
@@ -102,21 +104,26 @@ class Documents:
         if self._version != self._supply.changes.version:
             self._version = self._supply.changes.version
             self._frames = {}
-        task = self._frames.get(since)
+            self._encoding = {}
+        sent = self._frames.get(since)
+        if sent is not None:
+            return sent
+        task = self._encoding.get(since)
         if task is None:
-            task = self._frames[since] = asyncio.create_task(self._encode_frame(since))
+            snapshot = self._supply.latest()
+            frame = Frame(snapshot=snapshot, history=up_to(self._supply.history(since), snapshot.seq))
+            if not _large(frame.history):
+                sent = self._frames[since] = _event(frame)
+                return sent
+            task = self._encoding[since] = asyncio.create_task(asyncio.to_thread(_event, frame))
         # A reader that leaves must not take the encoding away from those who wait for it with him.
         return await asyncio.shield(task)
 
-    async def _encode_frame(self, since: int) -> Sent:
-        snapshot = self._supply.latest()
-        history = up_to(self._supply.history(since), snapshot.seq)
 
-        def encode() -> bytes:
-            data = wire.encode_stream(Frame(snapshot=snapshot, history=history))
-            return b"id: %d\nevent: frame\ndata: %b\n\n" % (snapshot.seq, data)
-
-        return Sent(snapshot.seq, await asyncio.to_thread(encode) if _large(history) else encode())
+def _event(frame: Frame) -> Sent:
+    return Sent(
+        frame.snapshot.seq, b"id: %d\nevent: frame\ndata: %b\n\n" % (frame.snapshot.seq, wire.encode_stream(frame))
+    )
 
 
 def _large(history: History) -> bool:

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from ddwatch_sidecar.exports.contract import Changes
 from ddwatch_sidecar.exports.documents import Documents, failure
+from ddwatch_sidecar.waking import Wake
 
 READERS = 32
 """Readers of the stream at one time."""
@@ -29,7 +30,7 @@ class Streams:
     def __init__(self, documents: Documents, changes: Changes) -> None:
         self._documents = documents
         self._changes = changes
-        self._readers: set[asyncio.Event] = set()
+        self._readers: set[Wake] = set()
         self._farewell: bytes | None = None
 
     @property
@@ -59,21 +60,18 @@ class Streams:
         response.headers["X-Accel-Buffering"] = "no"
         if request.method == "HEAD":
             return response
-        turn = asyncio.Event()
+        turn = Wake()
         self._readers.add(turn)
         try:
             # A reader may leave at any moment: that is the world's doing and needs no word.
             with suppress(ConnectionError):
                 await response.prepare(request)
                 await self._send(request, response, turn, since)
-        except asyncio.TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
         finally:
             self._readers.discard(turn)
         return response
 
-    async def _send(self, request: web.Request, response: web.StreamResponse, turn: asyncio.Event, since: int) -> None:
+    async def _send(self, request: web.Request, response: web.StreamResponse, turn: Wake, since: int) -> None:
         transport = request.transport
         if transport is None:
             return
@@ -90,23 +88,25 @@ class Streams:
                 if sent != self._changes.version:
                     sent = self._changes.version
                     frame = await self._documents.frame(since)
-                    await _write(response, frame.body)
+                    await _write(transport, response, frame.body)
                     since = frame.seq
                 if self._farewell is not None and sent == self._changes.version:
-                    await _write(response, self._farewell)
+                    await _write(transport, response, self._farewell)
                     return
             elif clock() - taken_at > STALLED_SECONDS:
                 transport.abort()
                 return
-            try:
-                await asyncio.wait_for(turn.wait(), HEARTBEAT_SECONDS if self._farewell is None else FAREWELL_SECONDS)
-            except asyncio.TimeoutError:
-                if transport.get_write_buffer_size() == 0:
-                    await _write(response, b": nothing new\n\n")
+            limit = HEARTBEAT_SECONDS if self._farewell is None else FAREWELL_SECONDS
+            if not await turn.within(limit) and transport.get_write_buffer_size() == 0:
+                await _write(transport, response, b": nothing new\n\n")
 
 
-async def _write(response: web.StreamResponse, body: bytes) -> None:
-    """Hands a body over piece by piece; raises TimeoutError when the reader takes none of it for too long."""
+async def _write(transport: asyncio.WriteTransport, response: web.StreamResponse, body: bytes) -> None:
+    """Hands a body over piece by piece; lets a reader go that takes none of it for too long."""
     view = memoryview(body)
     for start in range(0, len(view), SLICE_BYTES):
-        await asyncio.wait_for(response.write(view[start : start + SLICE_BYTES]), STALLED_SECONDS)
+        stalled = asyncio.get_running_loop().call_later(STALLED_SECONDS, transport.abort)
+        try:
+            await response.write(view[start : start + SLICE_BYTES])
+        finally:
+            stalled.cancel()
