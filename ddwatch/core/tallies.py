@@ -103,11 +103,13 @@ class Count:
         """
         rank = sample.dp_rank
         by_moments, by_passes = sample.provenance == "moments", sample.provenance == "fpm"
+        # The first difference of moments covers steps that lines or passes have told already.
+        told = by_moments and rank not in self._counted_by_moments and rank in self._steps
         if by_moments:
             self._counted_by_moments.add(rank)
         elif by_passes:
             self._counted_by_passes.add(rank)
-        if steps is not None and (by_moments or rank not in self._counted_by_moments):
+        if steps is not None and not told and (by_moments or rank not in self._counted_by_moments):
             if by_moments or by_passes or rank not in self._counted_by_passes:
                 self._steps[rank] = self._steps.get(rank, 0) + steps
             tokens = None if by_passes else self._tokens_of(sample, steps)

@@ -70,6 +70,8 @@ def test_a_step_that_several_witnesses_tell_is_counted_once() -> None:
     assert count.frozen(0).tokens == {1: 12.0}, "passes tell no tokens, so lines go on counting them"
     moments = Sample(at=0.0, batch=2, step_seconds=0.03, throughput=200.0, provenance="moments", steps=10, dp_rank=1)
     count.sample(moments, 10)
+    assert count.frozen(0).steps == {1: 2}, "the first moments span steps that were told already"
+    count.sample(moments, 10)
     count.sample(passed, 1)
     assert count.frozen(0).steps == {1: 12}
     spans = {(key.span, key.provenance) for key in count.frozen(0).step_seconds}

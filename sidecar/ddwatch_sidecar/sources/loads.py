@@ -51,6 +51,7 @@ class LoadsEndpoint:
         self._steps: dict[int | None, float] = {}
         self._info_at: float | None = None
         self._fault: str | None = None
+        self._has_moments = False
         self._up = False
         self.pause_seconds = poll_seconds
         """How long to wait until the next poll."""
@@ -73,11 +74,12 @@ class LoadsEndpoint:
             return self._lost(now, str(unreadable))
         self.pause_seconds = self._poll_seconds
         found: list[Reading] = []
+        has_moments = any(rank.moments is not None for rank in loads.ranks)
         if not self._up:
-            self._up = True
-            self._fault = None
             self._info_at = None
-            has_moments = any(rank.moments is not None for rank in loads.ranks)
+        if not self._up or has_moments != self._has_moments:
+            # A server that has only just started counts no steps yet.
+            self._up, self._fault, self._has_moments = True, None, has_moments
             detail = (
                 "" if has_moments else "no decode moments here (SGLang before 0.5.18): step times come from the log"
             )

@@ -149,6 +149,20 @@ def test_a_release_without_moments_says_where_step_times_come_from() -> None:
     assert "0.5.18" in up.detail
 
 
+def test_a_fresh_server_that_begins_to_count_is_no_longer_said_to_have_no_moments() -> None:
+    service = Service()
+    counted, service.loads = service.loads, b'{"loads": [{"dp_rank": 0, "num_running_reqs": 0}]}'
+
+    async def story(endpoint: LoadsEndpoint, _url: str) -> list[list[Reading]]:
+        first = await endpoint.poll(0.0)
+        service.loads = counted
+        return [first, await endpoint.poll(2.0), await endpoint.poll(4.0)]
+
+    told = [[r.detail for r in found if isinstance(r, SourceUp)] for found in during(service, story)]
+    assert "no decode moments" in told[0][0]
+    assert told[1:] == [[""], []]
+
+
 @pytest.mark.parametrize(
     ("status", "said"),
     [(404, "no /v1/loads"), (401, "--sglang-key-file"), (403, "--sglang-key-file"), (503, "status 503")],
