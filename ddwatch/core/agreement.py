@@ -11,6 +11,8 @@ FEWEST_LINES = 3
 """Clean lines that a stretch must hold to be compared."""
 FEWEST_STEPS = 150
 """Steps that a stretch must hold: the moments end up to fifteen steps before the lines do, and those differ."""
+LONGEST_STEP = 2.0
+"""Seconds; SGLang leaves longer steps out of its moments."""
 COMPARISONS = 7
 """Stretches whose median decides."""
 TOLERANCE = {"step time": 0.10, "accept length": 0.05}
@@ -54,7 +56,7 @@ class Agreement:
 
     def line(self, sample: Sample) -> None:
         """Takes a log sample; one contaminated line spoils its stretch only for itself."""
-        if sample.clean:
+        if sample.clean and (sample.step_seconds or 0.0) < LONGEST_STEP:
             self._lines.append(sample)
             del self._lines[:-1000]
 

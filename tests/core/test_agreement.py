@@ -39,6 +39,17 @@ def test_contaminated_lines_and_stretches_are_not_compared() -> None:
     assert stretches(line(0.09), line(), lines=2) == [None] * COMPARISONS
 
 
+def test_steps_that_the_moments_leave_out_are_left_out_of_the_log_too() -> None:
+    """SGLang does not count a step of two seconds, as a long context on a busy machine takes."""
+    agreement = Agreement()
+    told = []
+    for _ in range(COMPARISONS):
+        for step in (0.03, 2.4, 0.03, 2.1, 0.03):
+            agreement.line(line(step))
+        told.append(agreement.moments(line(0.03)))
+    assert told == [None] * COMPARISONS
+
+
 def test_absent_values_are_not_compared() -> None:
     assert stretches(line(None, None), line()) == [None] * COMPARISONS
     assert stretches(line(0.09), line(None, 3.0)) == [None] * COMPARISONS
