@@ -1,4 +1,4 @@
-"""`ddwatch demo`: a simulated service, a real sidecar and the real screen, on any machine; its GPUs are simulated too."""
+"""`ddwatch demo`: a simulated service, a real sidecar and the real screen, on any machine; its GPUs too."""
 
 import argparse
 import json
@@ -170,6 +170,7 @@ def service_for(arguments: argparse.Namespace, folder: Path) -> Iterator[Service
         *("--port", "0"),
         *("--cards", str(folder / CARDS)),
         *("--until-pid", str(os.getpid())),
+        *("--clear", str(folder)),
         *("--hold", "--remove"),
     ]
     # Nameless, so that the folder holds only what the service removes.

@@ -10,6 +10,7 @@ what the driver's stand-in shall report of its GPUs.
 import argparse
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -26,6 +27,9 @@ from ddwatch.demo.stage import WATCH_SECONDS, Stage, View, alive
 
 LIVE = "live"
 """Printed on stdout once the past is written, with the address of the port behind it where there is one."""
+
+CLEARING_SECONDS = 5.0
+"""So long a watcher that is left alone may still write into the folder that is removed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remove", action="store_true", help="at the end remove the log, and its folder if that is empty"
     )
     parser.add_argument("--until-pid", type=int, help="end when this process ends")
+    parser.add_argument("--clear", type=Path, help="remove this folder too when that process did not live to do it")
 
 
 def held(stop: threading.Event, until_pid: int | None) -> None:
@@ -51,6 +56,14 @@ def held(stop: threading.Event, until_pid: int | None) -> None:
     while not stop.is_set() and (until_pid is None or alive(until_pid)):
         if select.select([sys.stdin], [], [], WATCH_SECONDS)[0]:
             return
+
+
+def clear(folder: Path) -> None:
+    """Removes a folder with all in it, and what its other users put there while they end."""
+    deadline = time.monotonic() + CLEARING_SECONDS
+    while time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(WATCH_SECONDS)
 
 
 def run(arguments: argparse.Namespace, log: int, stop: threading.Event) -> None:
@@ -124,6 +137,8 @@ def main(words: list[str] | None = None) -> int:
             # A folder that holds something else stays.
             with suppress(OSError):
                 arguments.log.parent.rmdir()
+        if arguments.clear is not None and arguments.until_pid is not None and not alive(arguments.until_pid):
+            clear(arguments.clear)
     return Exit.OK
 
 

@@ -1,5 +1,6 @@
 """The simulated service as a process: its past at once, its present at the stated pace, and an orderly end."""
 
+import os
 import re
 import signal
 import subprocess
@@ -104,6 +105,29 @@ def test_it_ends_with_the_process_that_it_lives_for_and_takes_its_log_along(tmp_
         other.communicate(b"\n")
         assert process.wait(DEADLINE) == Exit.OK
     assert not folder.exists()
+
+
+def test_what_a_killed_watcher_left_in_the_folder_goes_too(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    recordings = folder / "recordings"
+    recordings.mkdir(parents=True)
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    words = ("--scenario", "idle", "--remove", "--until-pid", str(other.pid), "--clear", str(folder))
+    with service(folder / "sglang.log", *words) as process:
+        (recordings / "one.sqlite").touch()
+        other.communicate(b"\n")
+        assert process.wait(DEADLINE) == Exit.OK
+    assert not folder.exists()
+
+
+def test_a_folder_whose_owner_lives_is_the_owners(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    (folder / "recordings").mkdir(parents=True)
+    words = ("--scenario", "idle", "--remove", "--until-pid", str(os.getpid()), "--clear", str(folder))
+    with service(folder / "sglang.log", *words) as process:
+        process.terminate()
+        assert process.wait(DEADLINE) == Exit.OK
+    assert [path.name for path in folder.iterdir()] == ["recordings"]
 
 
 def test_the_state_of_its_cards_is_there_when_it_is_live_and_goes_with_it(tmp_path: Path) -> None:
