@@ -1,5 +1,6 @@
 """Gathers line residuals into blocks, whose median one odd line cannot move."""
 
+from bisect import insort
 from statistics import median
 from typing import NamedTuple
 
@@ -41,18 +42,20 @@ class Block(Struct, frozen=True):
 class Blocks:
     """Closes a block as soon as it has lines enough and spans time enough."""
 
-    __slots__ = ("_lines", "_seconds", "before", "typical")
+    __slots__ = ("_lines", "_ordered", "_seconds", "before", "typical")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._lines: list[Line] = []
+        self._ordered: list[float] = []
+        """The residuals of the open block, ascending: its median is asked for at every line."""
         self.before: Line | None = None
         self.typical = float(FEWEST_LINES)
         """Usual lines per block, a running mean."""
 
     def clear(self) -> None:
         """Drops the open block and what stood before it."""
-        self._lines.clear()
+        self._drop()
         self.before = None
 
     @property
@@ -64,20 +67,24 @@ class Blocks:
         """Median of the open block once two lines agree on one."""
         if len(self._lines) < 2:
             return None
-        ordered = sorted(line.residual for line in self._lines)
         # The lower middle: with two lines both must be off.
-        return ordered[(len(ordered) - 1) // 2]
+        return self._ordered[(len(self._ordered) - 1) // 2]
 
     def add(self, line: Line) -> Block | None:
         """Takes the next line; returns the block that it closes."""
         if self._lines and line.tick - self._lines[0].tick > LONGEST_PAUSE:
-            self._lines.clear()
+            self._drop()
         self._lines.append(line)
+        insort(self._ordered, line.residual)
         began = self.before.tick if self.before is not None else self._lines[0].tick
         if len(self._lines) < FEWEST_LINES or line.tick - began < self._seconds:
             return None
-        block = Block(median(one.residual for one in self._lines), len(self._lines), self.before, self._lines[0], line)
+        block = Block(median(self._ordered), len(self._lines), self.before, self._lines[0], line)
         self.typical += 0.2 * (len(self._lines) - self.typical)
         self.before = line
-        self._lines = []
+        self._drop()
         return block
+
+    def _drop(self) -> None:
+        self._lines = []
+        self._ordered = []

@@ -29,11 +29,15 @@ class Curve(Struct, frozen=True):
         return total + beyond * self.tail() if beyond > 0.0 else total
 
     def _inside(self, x: float) -> float:
-        total = 0.0
-        for (low, high), slope in zip(pairwise(self.knots), self.slopes, strict=True):
+        # Asked for with every sample and thousands of times in a fit, so without an iterator over pairs.
+        knots, total = self.knots, 0.0
+        low = knots[0]
+        for i, slope in enumerate(self.slopes, 1):
             if x <= low:
                 break
+            high = knots[i]
             total += slope * ((x if x < high else high) - low)
+            low = high
         return total
 
     def tail(self) -> float:

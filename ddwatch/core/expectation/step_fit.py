@@ -131,14 +131,29 @@ class _Design:
             weight = weights[index]
             moment = weight * self.steps[index]
             j += nb
-            cells = ((i, 1.0 - s), (i + 1, s), (j, 1.0 - t), (j + 1, t))
-            for a, share in cells:
-                if share:
-                    right[a] += moment * share
-                    row = hats[a]
-                    scaled = weight * share
-                    for b, other in cells:
-                        row[b] += scaled * other
+            u, v = 1.0 - s, 1.0 - t
+            right[i] += moment * u
+            right[i + 1] += moment * s
+            right[j] += moment * v
+            right[j + 1] += moment * t
+            # Only the upper triangle, element by element: this is the inner loop of every fit.
+            by_u, by_s, by_v = weight * u, weight * s, weight * v
+            row = hats[i]
+            row[i] += by_u * u
+            row[i + 1] += by_u * s
+            row[j] += by_u * v
+            row[j + 1] += by_u * t
+            row = hats[i + 1]
+            row[i + 1] += by_s * s
+            row[j] += by_s * v
+            row[j + 1] += by_s * t
+            row = hats[j]
+            row[j] += by_v * v
+            row[j + 1] += by_v * t
+            hats[j + 1][j + 1] += weight * t * t
+        for a in range(size):
+            for b in range(a):
+                hats[a][b] = hats[b][a]
         _cumulate(hats, right, nb, nc)
         # Both curves' first cumulative column is the constant: keep the batch's, drop the context's.
         kept = [i for i in range(size) if i != nb]
