@@ -179,11 +179,12 @@ class LiveFeed:
         """The frames of one connection, each with the whole history that is kept."""
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(self._seq)}
         last: Frame | None = None
+        reader = wire.FrameReader()
         async with client.stream("GET", f"{self.url}/v1/stream", headers=headers) as response:
             check(response)
             async for data in events_of(response.aiter_lines()):
                 if data is not None:
-                    last = self._taken(wire.decode_stream(data))
+                    last = self._taken(reader.decode(data))
                 # A comment only says that the sidecar is alive; so does the same frame once more.
                 if last is not None:
                     yield last

@@ -33,6 +33,34 @@ def test_every_document_survives() -> None:
     assert wire.decode_stream(wire.encode_stream(frame)) == frame
 
 
+def test_a_part_that_did_not_change_is_written_and_read_once() -> None:
+    writer, reader = wire.FrameWriter(), wire.FrameReader()
+    first = reader.decode(writer.encode(Frame(snapshot=SNAPSHOT, history=HISTORY)))
+    assert first == Frame(snapshot=SNAPSHOT, history=HISTORY)
+    later = msgspec.structs.replace(SNAPSHOT, at=SNAPSHOT.at + 1, now=Now(at=1_800_000_001.0, throughput=40.0))
+    data = writer.encode(Frame(snapshot=later))
+    assert json.loads(data) == json.loads(wire.encode_stream(Frame(snapshot=later)))
+    second = reader.decode(data)
+    assert second == Frame(snapshot=later)
+    assert second.snapshot.sources is first.snapshot.sources
+    assert second.snapshot.server is first.snapshot.server
+    gone = msgspec.structs.replace(later, sources=())
+    assert reader.decode(writer.encode(Frame(snapshot=gone))).snapshot == gone
+
+
+def test_a_reader_of_frames_refuses_what_the_plain_one_refuses_and_stays_usable() -> None:
+    reader = wire.FrameReader()
+    whole = wire.encode_stream(Frame(snapshot=SNAPSHOT, history=HISTORY))
+    for _ in range(2):
+        assert reader.decode(whole).snapshot == SNAPSHOT
+        for wrong in (b"{", b"[]", whole.replace(b"stream/1", b"stream/9"), whole.replace(b'"seq":7', b'"seq":null')):
+            with pytest.raises(wire.WireError) as plain:
+                wire.decode_stream(wrong)
+            with pytest.raises(wire.WireError) as parted:
+                reader.decode(wrong)
+            assert str(parted.value) == str(plain.value)
+
+
 def test_times_travel_as_iso_with_offset_and_absent_values_as_null() -> None:
     plain = json.loads(wire.encode_snapshot(SNAPSHOT))
     assert plain["schema"] == "ddwatch.snapshot/1"
@@ -109,7 +137,7 @@ def test_a_row_has_the_keys_of_the_design_in_order() -> None:
 
 @given(st.binary(max_size=300))
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
-    for read in (wire.decode_snapshot, wire.decode_history, wire.decode_stream):
+    for read in (wire.decode_snapshot, wire.decode_history, wire.decode_stream, wire.FrameReader().decode):
         with pytest.raises(wire.WireError):
             read(data)
 

@@ -81,6 +81,7 @@ class Documents:
         self._supply = supply
         self._version = -1
         self._frames: dict[int, Sent] = {}
+        self._writer = wire.FrameWriter()
         self._encoding: dict[int, asyncio.Task[Sent]] = {}
         """Large ones, which take a while."""
 
@@ -113,17 +114,15 @@ class Documents:
             snapshot = self._supply.latest()
             frame = Frame(snapshot=snapshot, history=up_to(self._supply.history(since), snapshot.seq))
             if not _large(frame.history):
-                sent = self._frames[since] = _event(frame)
+                sent = self._frames[since] = self._event(frame)
                 return sent
-            task = self._encoding[since] = asyncio.create_task(asyncio.to_thread(_event, frame))
+            task = self._encoding[since] = asyncio.create_task(asyncio.to_thread(self._event, frame))
         # A reader that leaves must not take the encoding away from those who wait for it with him.
         return await asyncio.shield(task)
 
-
-def _event(frame: Frame) -> Sent:
-    return Sent(
-        frame.snapshot.seq, b"id: %d\nevent: frame\ndata: %b\n\n" % (frame.snapshot.seq, wire.encode_stream(frame))
-    )
+    def _event(self, frame: Frame) -> Sent:
+        seq = frame.snapshot.seq
+        return Sent(seq, b"id: %d\nevent: frame\ndata: %b\n\n" % (seq, self._writer.encode(frame)))
 
 
 def _large(history: History) -> bool:
