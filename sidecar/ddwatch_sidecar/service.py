@@ -94,7 +94,7 @@ class Stream:
         self.caught_up = False
         """Whether the newest line that was read is of now."""
         self.read_at = float("-inf")
-        """When something was last read, on the event loop's clock."""
+        """When something was last read, or folded of the past, on the event loop's clock."""
 
     @property
     def name(self) -> str:
@@ -300,6 +300,9 @@ class Service:
             if self._tap is not None:
                 self._tap.accepted(few, self._clock.now(), estimated=stream.catching_up and stream.estimated)
             self._news = True
+            if stream.catching_up:
+                # Folding takes longer than reading: who folds is not stuck.
+                stream.read_at = loop.time()
             if len(few) > FEW_RECORDS:
                 await asyncio.sleep(0)
         if stream.estimated:
