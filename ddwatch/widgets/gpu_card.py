@@ -36,12 +36,13 @@ class Trace:
         seen = [value for value in (usual, *self.values) if value is not None]
         most = max(seen, default=0.0)
         self.words, self.usual = words, usual
-        self.top = max(top, most) if top is not None else round_up(most * HEADROOM) if most > 0 else 0.0
+        most = max(most * HEADROOM, 0.0) if top is None else max(top, most)
+        self.top = round_up(most) if most > 0 else 0.0
         return self
 
 
 def traces(gpu: GpuView) -> list[Trace]:
-    """Utilisation, clock, power and temperature; the axes end where the card's own limits are."""
+    """Utilisation, clock, power and temperature; each axis ends at the round number above the card's own limit."""
     card, trend = gpu.card, gpu.trend
     if trend is None:
         return []

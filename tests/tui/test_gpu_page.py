@@ -116,11 +116,11 @@ def test_the_parts_of_a_split_card_are_told_with_their_memory() -> None:
     assert told == ["3g.71gb · 3.0 GiB of 71.0 · MIG-a", "–"]
 
 
-def test_the_plots_end_where_the_card_s_own_limits_are() -> None:
+def test_the_plots_end_at_a_round_number_above_the_card_s_own_limit() -> None:
     drawn = traces(gpu_frames.throttled().snapshot.gpus[5])
     assert [(trace.title, round(trace.top, 2), trace.words) for trace in drawn] == [
-        ("utilisation", 100.0, ""), ("SM clock", 2.62, "normal 2.42"), ("power", 600.0, "limit 600"),
-        ("temperature", 92.0, "slows down at 92"),
+        ("utilisation", 100.0, ""), ("SM clock", 3.0, "normal 2.42"), ("power", 600.0, "limit 600"),
+        ("temperature", 100.0, "slows down at 92"),
     ]  # fmt: skip
     bare = traces(gpu_frames.unsupported().snapshot.gpus[0])
     assert (bare[1].words, bare[3].top) == ("no normal yet", 80.0)
