@@ -120,7 +120,7 @@ def judge(record: RequestDone, points: Sequence[Point], ground: Ground) -> Judge
     excuse = ground.excuse(record, began, unclean=unclean > 0)
     if unclean > (1.0 - CLEAN_SHARE) * len(inner):
         return Judged(reason="too few clean seconds" if excuse == "unclean seconds inside" else excuse)
-    clean = [point for point in ran if not point.contaminated]
+    clean = [point for point in _within(ran) if not point.contaminated]
     timed = [point for point in clean if point.expected_step_seconds]
     if clean and not timed:
         return Judged(reason="no model for this load")
@@ -146,6 +146,13 @@ def judge(record: RequestDone, points: Sequence[Point], ground: Ground) -> Judge
     if excuse is not None and not _slow_steps(timed, low):
         return replace(found, reason=excuse)
     return replace(found, verdict="slow")
+
+
+def _within(ran: Sequence[Point]) -> Sequence[Point]:
+    """The seconds without a first and a last one of another batch: those were mostly before or after the request."""
+    begin = 1 if len(ran) > 1 and ran[0].batch != ran[1].batch else 0
+    end = len(ran) - 1 if len(ran) > 1 and ran[-1].batch != ran[-2].batch else len(ran)
+    return ran[begin:end]
 
 
 def _slow_steps(points: Sequence[Point], low: float) -> bool:

@@ -211,6 +211,28 @@ def test_a_second_that_is_not_clean_may_have_taken_the_time() -> None:
     assert judged(done(rate=27.0), ring(contaminated=frozenset({14}))).verdict == "as-expected"
 
 
+def test_seconds_of_another_batch_at_its_ends_are_not_its_own() -> None:
+    past = Ring()
+    for second in range(20):
+        batch, step = (2, 0.1) if 9 <= second < 19 else (1, 0.05)
+        past.add_point(
+            Point(
+                seq=past.next_seq(),
+                at=END - 20 + second,
+                accept_length=2.9,
+                step_seconds=step,
+                batch=batch,
+                expected_throughput=batch * 2.9 / step,
+                expected_low=0.95 * batch * 2.9 / step,
+                expected_high=1.05 * batch * 2.9 / step,
+                expected_step_seconds=step,
+            )
+        )
+    request = judged(done(rate=29.0), past)
+    assert (request.expected, request.verdict) == (pytest.approx(29.0), "as-expected")
+    assert judged(done(rate=29.0, latency=3.9), past).reason == "too few clean seconds"
+
+
 def test_a_retracted_request_waited_for_its_turn_again() -> None:
     request = judged(replace(done(rate=12.0), retractions=1))
     assert (request.verdict, request.reason) == ("unjudged", "retracted on its way")
