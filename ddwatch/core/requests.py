@@ -112,8 +112,8 @@ def judge(record: RequestDone, points: Sequence[Point], ground: Ground) -> Judge
     began = record.at - record.latency_seconds + (record.first_token_seconds or 0.0)
     if record.first_token_seconds is None and record.completion_tokens:
         began = record.at - (record.completion_tokens - 1) / measured
-    ran = [point for point in points if began - 1.0 < point.at <= record.at]
-    if any(point.state != "data" for point in ran[1:]):
+    ran = _since_pause([point for point in points if began - 1.0 < point.at <= record.at], began)
+    if any(point.state != "data" for point in ran):
         return Judged(reason="not seen throughout")
     inner = ran[1:-1]
     unclean = sum(point.contaminated for point in inner)
@@ -146,6 +146,19 @@ def judge(record: RequestDone, points: Sequence[Point], ground: Ground) -> Judge
     if excuse is not None and not _slow_steps(timed, low):
         return replace(found, reason=excuse)
     return replace(found, verdict="slow")
+
+
+def _since_pause(ran: Sequence[Point], began: float) -> Sequence[Point]:
+    """The points behind the last pause or gap that was there when the request began.
+
+    Nothing pauses while a request runs, so a pause that begins within its first second began before it.
+    """
+    before = [
+        place
+        for place, point in enumerate(ran)
+        if point.state != "data" and point.at <= began + (1.0 if point.state == "idle" else 0.0)
+    ]
+    return ran[before[-1] + 1 :] if before else ran
 
 
 def _within(ran: Sequence[Point]) -> Sequence[Point]:

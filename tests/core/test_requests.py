@@ -233,6 +233,13 @@ def test_seconds_of_another_batch_at_its_ends_are_not_its_own() -> None:
     assert judged(done(rate=29.0, latency=3.9), past).reason == "too few clean seconds"
 
 
+def test_a_pause_before_the_request_is_no_blind_spot_in_it() -> None:
+    assert judged(done(), ring(state={9: "idle", 10: "idle"})).verdict == "as-expected"
+    assert judged(done(), ring(state={9: "gap"})).verdict == "as-expected"
+    assert judged(done(), ring(state={10: "gap"})).reason == "not seen throughout"
+    assert judged(done(), ring(state={12: "idle"})).reason == "not seen throughout"
+
+
 def test_a_retracted_request_waited_for_its_turn_again() -> None:
     request = judged(replace(done(rate=12.0), retractions=1))
     assert (request.verdict, request.reason) == ("unjudged", "retracted on its way")
