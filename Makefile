@@ -18,7 +18,7 @@ environment:
 	@tools/environment dev
 
 packages: environment
-	@tools/packages tmux promtool prometheus prometheus-alertmanager amtool journalctl systemd-journal-remote
+	@tools/packages tmux promtool prometheus prometheus-alertmanager amtool journalctl systemd-journal-remote zsh fish
 
 test: packages ## the whole test suite (TESTS="tests/core -k flags" runs a part)
 	@$(BIN)/python -m pytest $(TESTS)

@@ -22,7 +22,13 @@ Rows = Iterator[dict[str, Any]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or the folder where they are (the newest)")
-    parser.add_argument("--table", choices=tuple(TABLES), default="samples", help="what to export (samples)")
+    parser.add_argument(
+        "--table",
+        choices=tuple(TABLES),
+        default="samples",
+        metavar="TABLE",
+        help=f"what to export (samples): {', '.join(TABLES)}",
+    )
     parser.add_argument("--format", choices=tuple(WRITERS), default="jsonl", help="how to print rows (jsonl)")
     parser.add_argument("--json", action="store_true", help="the same as --format jsonl")
     parser.add_argument("--since", metavar="TIME", help="from YYYY-MM-DD[THH:MM[:SS]][+HH:MM] on")

@@ -1,6 +1,5 @@
 """The front door of the sidecar: the only place that knows both its sources and its exports."""
 
-import argparse
 import asyncio
 import os
 import signal
@@ -8,20 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from msgspec import json
+
 from ddwatch import __version__, standard_streams
+from ddwatch.command_line import Parser, flags_of
 from ddwatch.core.exits import CommandFailed, Exit
 from ddwatch_sidecar.narration import narrate
 
 if TYPE_CHECKING:
     from ddwatch_sidecar.run import Plan
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse with one-sentence errors and this project's exit code for wrong usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """Prints one sentence on stderr and leaves with 64."""
-        self.exit(Exit.USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def parser() -> Parser:
@@ -34,7 +28,11 @@ def parser() -> Parser:
         epilog="Settings: flags before environment (DDWATCH_LOG, DDWATCH_LISTEN, ...) before the TOML file before "
         "defaults. A bind beyond this host needs a token. exit codes: 0 stopped, 64 wrong usage, 66 input or address "
         "cannot be used, 130 interrupted before it served",
-        allow_abbrev=False,
+        examples=(
+            "ddwatch-sidecar --log /var/log/sglang/server.log",
+            "ddwatch-sidecar --log journal:sglang --sglang-url http://127.0.0.1:30000",
+            "ddwatch-sidecar --config /etc/ddwatch/sidecar.toml",
+        ),
     )
     add = found.add_argument
     add(
@@ -79,16 +77,20 @@ def parser() -> Parser:
     add("--until-pid", type=int, metavar="PID", help="leave when this process is gone")
     add("--announce", action="store_true", help="print one JSON line with the URL once it listens")
     add("--print-config", action="store_true", help="print the settings as JSON and leave")
+    add("--print-flags", action="store_true", help="print the flags as JSON, for ddwatch completion, and leave")
     add("-V", "--version", action="version", version=f"ddwatch-sidecar {__version__}")
     return found
 
 
-NOT_SETTINGS = frozenset({"config", "until_pid", "announce", "print_config"})
+NOT_SETTINGS = frozenset({"config", "until_pid", "announce", "print_config", "print_flags"})
 
 
 def planned(words: Sequence[str], environment: dict[str, str]) -> "Plan | None":
-    """What to run; None when there is nothing to run because the settings were only to be printed."""
+    """What to run; None when there is nothing to run because settings or flags were only to be printed."""
     arguments = parser().parse_args(list(words))
+    if arguments.print_flags:
+        print(json.encode(flags_of(parser())).decode())
+        return None
     # Imported after the arguments are known to be right: --help must not wait for a web server.
     from ddwatch_sidecar import config, run
     from ddwatch_sidecar.discovering import with_found
