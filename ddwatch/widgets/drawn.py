@@ -19,22 +19,38 @@ from ddwatch.widgets.view import View
 def changed_cells(before: Row, after: Row) -> tuple[int, int] | None:
     """First changed cell and the one after the last, for two rows of equal width; None when they are equal.
 
-    Works on whole spans at the ends, so it may name a few cells too many but never too few.
+    It may name a few cells too many but never too few: inside a span only plain characters are compared, since others
+    may be wide, or join the one before them.
     """
     if before == after:
         return None
     head = 0
     for old, new in zip(before, after, strict=False):
         if old != new:
+            head += _alike(old, new)
             break
         head += cell_len(old[0])
     tail = 0
     for old, new in zip(reversed(before), reversed(after), strict=False):
         if old != new:
+            tail += _alike((old[0][::-1], old[1]), (new[0][::-1], new[1]))
             break
         tail += cell_len(old[0])
     width = sum(cell_len(text) for text, _ in after)
     return head, max(head + 1, width - tail)
+
+
+def _alike(old: tuple[str, Role], new: tuple[str, Role]) -> int:
+    """How many cells at the beginning of two spans are the same plain characters."""
+    if old[1] != new[1]:
+        return 0
+    count = 0
+    for one, other in zip(old[0], new[0], strict=False):
+        if one != other or not one.isascii():
+            break
+        count += 1
+    follows = old[0][count : count + 1] + new[0][count : count + 1]
+    return count if follows.isascii() else max(0, count - 1)
 
 
 class Drawn(Widget):
