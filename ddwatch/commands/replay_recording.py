@@ -96,7 +96,9 @@ def tell_verdicts(recording: Recording, runs: list[Run], account: Account, words
             until = min([change.at, *(end for end in ends if end >= before[0])])
             account.verdict_seconds[before[1]] += until - before[0]
         account.verdict_seconds.setdefault(change.verdict.name, 0.0)
-        words.change(change)
+        if before is None or before[1] != change.verdict.name:
+            # The recording keeps each change of cause too: a hot card has another temperature every second.
+            words.change(change)
         before = (change.at, change.verdict.name)
     if before is not None:
         account.verdict_seconds[before[1]] += min([e for e in ends if e >= before[0]], default=before[0]) - before[0]

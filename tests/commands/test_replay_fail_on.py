@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ddwatch.core.exits import Exit
+from ddwatch.core.snapshot import Verdict
 from ddwatch.demo.scenarios import LOAD_SECONDS, generate
 from tests.commands.said import said
 from tests.sidecar.exports.recordings import START, Watch, decode
@@ -53,6 +55,30 @@ def test_a_recording_fails_the_same_way(tmp_path: Path, capsys: pytest.CaptureFi
 
     assert said([*words, verdict], capsys).code == Exit.PAGE
     assert said([*words, "down"], capsys).code != Exit.PAGE
+
+
+def test_a_recorded_verdict_is_told_once_while_only_its_cause_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch = Watch(tmp_path)
+    watch.start()
+    watch.see([decode(START)])
+    for second, degrees in enumerate((91, 92, 93, 92), 1):
+        watch.now = START + second
+        hot = Verdict(
+            name="slow-step", severity="page", since=START, sentence="each step takes longer", cause=f"{degrees} °C"
+        )
+        watch.recorder.published(replace(watch.monitor.at(watch.now), verdict=hot))
+    watch.now = START + 30.0
+    watch.recorder.published(watch.monitor.at(watch.now))
+    watch.end()
+
+    out = said(["replay", str(tmp_path / "service.sqlite"), "--headless", "--json"], capsys).out
+    *rows, last = map(json.loads, out.splitlines())
+    names = [row["verdict"] for row in rows]
+    assert names.count("slow-step") == 1, "a line per change of verdict"
+    assert rows[names.index("slow-step")]["cause"] == "91 °C"
+    assert last["summary"]["verdict_seconds"]["slow-step"] == 29.0
 
 
 @pytest.mark.parametrize(
