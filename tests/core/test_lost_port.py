@@ -90,3 +90,14 @@ def test_it_ends_with_the_first_sign_of_life(back: str) -> None:
             monitor.accept(ServerStart(at=KILLED + 7.0, arguments={"model_path": "K"}))
 
     assert monitor.at(KILLED + 7.5).verdict.cause != "port"
+
+
+def test_who_gave_a_port_that_does_not_answer_is_not_told_to_give_one() -> None:
+    monitor = served(answers=False)
+    assert monitor.at(KILLED + 60.0).verdict.next_steps == ("give --sglang-url to tell idle from stuck",)
+    monitor.accept(fault(KILLED + 60.5))
+    verdict = monitor.at(KILLED + 61.0).verdict
+    assert (verdict.name, verdict.next_steps) == (
+        "blind",
+        ("mend --sglang-url to tell idle from stuck: cannot ask http://127.0.0.1:30000: connection refused",),
+    )

@@ -23,6 +23,7 @@ PORT_SILENCE_SECONDS = 3.0
 PORT_SILENCE_MULTIPLE = 2.0
 """... and for this many usual distances between its lines: a busy port that answers late is not a lost one."""
 MORE = "give --sglang-url to tell idle from stuck"
+MEND = "mend --sglang-url to tell idle from stuck"
 
 
 def _blind(situation: Situation, since: float | None, sentence: str, **more: object) -> Verdict:
@@ -118,12 +119,13 @@ def _silent(situation: Situation) -> Verdict | None:
         return None
     running = situation.running
     last = "" if running is None else f" with {running} running"
+    port = next((source for source in situation.sources if source.name == PORT), None)
     return _blind(
         situation,
         heard,
         f"no batch line for {in_words(silent)}{last}: idle or stuck cannot be told from the log alone",
         silent_seconds=silent,
-        next_steps=(MORE,),
+        next_steps=(MORE if port is None else f"{MEND}: {port.detail}" if port.detail else MEND,),
     )
 
 
