@@ -97,6 +97,10 @@ class Expecting:
         self._graph_sizes: tuple[int, ...] = ()
         self._recent: deque[Sample] = deque(maxlen=SPLIT_KEPT)
         self._split: tuple[float, Profile, Split | None] | None = None
+        self._fitting: list[Profile] = []
+        """The built-in profiles of this identity: they are asked for with every sample."""
+        self._drawn: tuple[Profile, tuple[float, float], tuple[CurvePoint, ...]] | None = None
+        """The curve that was drawn last."""
         self.refused: tuple[str, ...] = ()
         """Why the given profile is not used, in words."""
 
@@ -123,6 +127,7 @@ class Expecting:
             return False
         self.interrupt()
         self._identity = identity
+        self._fitting = [one for one in self._built_in if identity.model is not None and not one.matches(identity)]
         self.refused = ()
         if self._given is not None:
             differences = self._given.matches(identity)
@@ -194,9 +199,7 @@ class Expecting:
             found.append(self._given)
         if self._learner.profile is not None:
             found.append(self._learner.profile)
-        if self._identity.model is not None:
-            found += [profile for profile in self._built_in if not profile.matches(self._identity)]
-        return found
+        return found + self._fitting
 
     @property
     def coupled(self) -> bool | None:
@@ -302,6 +305,29 @@ class Expecting:
             return None
         batch, total = judged.load or (float(now.batch or 1), float(now.total_context_tokens or 0))
         reach = max([total, *(region.total_context[1] for region in profile.evidence.regions)])
+        accept = profile.accept_curve(OVERALL)
+        point = accept.at(now.context_tokens) if accept is not None and now.context_tokens else None
+        learned = profile is self._learner.profile
+        differences = [] if learned else [d.sentence() for d in profile.matches(self._identity, self._judged)]
+        return ModelView(
+            profile=profile.name,
+            calibrated=profile.calibrated,
+            learned=learned,
+            samples=profile.evidence.samples,
+            settled=self._learner.coverage().settled if learned else 0,
+            fit_error=profile.fit_error,
+            batch=max(1, round(batch)),
+            curve=self._curve(profile, batch, reach),
+            accept_low=point.p10 if point is not None else None,
+            accept_median=point.p50 if point is not None else None,
+            accept_high=point.p90 if point is not None else None,
+            differences=tuple(differences),
+        )
+
+    def _curve(self, profile: Profile, batch: float, reach: float) -> tuple[CurvePoint, ...]:
+        """The model's curve at a batch, drawn again only when one of these changes."""
+        if self._drawn is not None and self._drawn[0] is profile and self._drawn[1] == (batch, reach):
+            return self._drawn[2]
         band = profile.band()
         curve = []
         for i in range(CURVE_POINTS):
@@ -316,24 +342,8 @@ class Expecting:
                     covered=profile.covers(batch, at),
                 )
             )
-        accept = profile.accept_curve(OVERALL)
-        point = accept.at(now.context_tokens) if accept is not None and now.context_tokens else None
-        learned = profile is self._learner.profile
-        differences = [] if learned else [d.sentence() for d in profile.matches(self._identity, self._judged)]
-        return ModelView(
-            profile=profile.name,
-            calibrated=profile.calibrated,
-            learned=learned,
-            samples=profile.evidence.samples,
-            settled=self._learner.coverage().settled if learned else 0,
-            fit_error=profile.fit_error,
-            batch=max(1, round(batch)),
-            curve=tuple(curve),
-            accept_low=point.p10 if point is not None else None,
-            accept_median=point.p50 if point is not None else None,
-            accept_high=point.p90 if point is not None else None,
-            differences=tuple(differences),
-        )
+        self._drawn = (profile, (batch, reach), tuple(curve))
+        return self._drawn[2]
 
 
 def reference_view(profile: Profile | None) -> ReferenceView | None:

@@ -135,6 +135,20 @@ def test_the_model_is_shown_with_its_curve_and_its_accept_range() -> None:
     assert expecting.model(now, Expecting().judge([])) is None
 
 
+def test_the_curve_is_drawn_again_only_when_the_batch_or_the_model_changes() -> None:
+    expecting = Expecting(given=founding())
+    models = []
+    for batch in (1, 1, 2):
+        judged = expecting.judge([sample(batch=batch)])
+        now = Now(batch=batch, context_tokens=3000.0 / batch, total_context_tokens=3000, accept_length=2.9)
+        model = expecting.model(now, judged)
+        assert model is not None
+        models.append((model.batch, model.curve))
+    assert [batch for batch, _ in models] == [1, 1, 2]
+    assert models[0][1] is models[1][1]
+    assert models[1][1] is not models[2][1]
+
+
 def test_the_factors_multiply_to_measured_over_reference() -> None:
     profile = founding()
     now = Now(batch=1, context_tokens=4600.0, total_context_tokens=4600, throughput=32.2, accept_length=2.9)

@@ -67,8 +67,9 @@ def covers(regions: Sequence[Region], batch: float, total_context: float) -> boo
     A point counts within 1.25x of a region, and between two regions whose batches are at most a factor of two
     apart, within 1.25x of the contexts that the two span together.
     """
-    if any(region.near(batch, total_context) for region in regions):
-        return True
+    for region in regions:
+        if region.near(batch, total_context):
+            return True
     below = max((r.batch[1] for r in regions if r.batch[1] < batch), default=None)
     above = min((r.batch[0] for r in regions if r.batch[0] > batch), default=None)
     if below is None or above is None or above > BATCH_GAP * below:
