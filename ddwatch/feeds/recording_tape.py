@@ -44,7 +44,9 @@ AWAY_SECONDS = 15.0
 
 
 def _blind(at: float, since: float, sentence: str) -> Verdict:
-    return Verdict(name="blind", severity="unknown", since=min(at, since), sentence=sentence, cause="away")
+    return Verdict(
+        name="blind", severity="unknown", since=min(at, since), sentence=sentence, cause="the sidecar did not run"
+    )
 
 
 def _clock(at: float) -> str:

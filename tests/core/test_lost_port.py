@@ -3,10 +3,21 @@
 import pytest
 
 from ddwatch.core.monitor import Monitor
-from ddwatch.core.records import LinesSeen, Loads, RankLoad, ServerStart, SourceFault
+from ddwatch.core.records import (
+    Crash,
+    LinesSeen,
+    Loads,
+    RankLoad,
+    Record,
+    ServerStart,
+    ServerStop,
+    SourceFault,
+    SourceUp,
+)
 from tests.core.lines import decode
 
 KILLED = 20.0
+GONE = "the server is gone, or its port is closed"
 
 
 def fault(at: float) -> SourceFault:
@@ -37,7 +48,7 @@ def test_a_killed_server_is_not_judged_any_more_within_five_seconds() -> None:
 
     assert monitor.at(KILLED + 2.5).verdict.name != "blind"
     verdict = monitor.at(KILLED + 4.5).verdict
-    assert (verdict.name, verdict.cause) == ("blind", "port")
+    assert (verdict.name, verdict.cause) == ("blind", GONE)
     assert verdict.sentence == (
         "SGLang's port is gone and its log is silent for 4.5 s: cannot ask http://127.0.0.1:30000: connection refused"
     )
@@ -50,7 +61,7 @@ def test_an_idle_server_that_is_killed_is_not_called_idle() -> None:
     assert monitor.at(KILLED + 1.0).verdict.name != "blind"
     monitor.accept(fault(KILLED + 2.2))
 
-    assert monitor.at(KILLED + 4.5).verdict.cause == "port"
+    assert monitor.at(KILLED + 4.5).verdict.cause == GONE
 
 
 def test_a_port_that_is_only_slow_to_answer_blinds_nobody() -> None:
@@ -58,29 +69,29 @@ def test_a_port_that_is_only_slow_to_answer_blinds_nobody() -> None:
     monitor.accept(fault(KILLED + 0.1))
     for step in range(40):
         monitor.accept(decode(KILLED + 0.2 + 0.5 * step, tokens=1100 + step))
-        assert monitor.at(KILLED + 0.3 + 0.5 * step).verdict.cause != "port"
+        assert monitor.at(KILLED + 0.3 + 0.5 * step).verdict.cause != GONE
 
 
 def test_the_usual_distance_between_lines_is_waited_for() -> None:
     monitor = served(every=4.0)
     monitor.accept(fault(KILLED + 2.0))
 
-    assert monitor.at(KILLED + 6.0).verdict.cause != "port"
-    assert monitor.at(KILLED + 9.0).verdict.cause == "port"
+    assert monitor.at(KILLED + 6.0).verdict.cause != GONE
+    assert monitor.at(KILLED + 9.0).verdict.cause == GONE
 
 
 def test_a_port_that_never_answered_is_a_wrong_address_and_no_witness() -> None:
     monitor = served(answers=False)
     monitor.accept(fault(KILLED + 2.0))
 
-    assert monitor.at(KILLED + 10.0).verdict.cause != "port"
+    assert monitor.at(KILLED + 10.0).verdict.cause != GONE
 
 
 @pytest.mark.parametrize("back", ["port", "log", "start"])
 def test_it_ends_with_the_first_sign_of_life(back: str) -> None:
     monitor = served()
     monitor.accept(fault(KILLED + 2.0))
-    assert monitor.at(KILLED + 6.0).verdict.cause == "port"
+    assert monitor.at(KILLED + 6.0).verdict.cause == GONE
     match back:
         case "port":
             monitor.accept(port(KILLED + 7.0))
@@ -89,7 +100,7 @@ def test_it_ends_with_the_first_sign_of_life(back: str) -> None:
         case _:
             monitor.accept(ServerStart(at=KILLED + 7.0, arguments={"model_path": "K"}))
 
-    assert monitor.at(KILLED + 7.5).verdict.cause != "port"
+    assert monitor.at(KILLED + 7.5).verdict.cause != GONE
 
 
 def test_who_gave_a_port_that_does_not_answer_is_not_told_to_give_one() -> None:
@@ -101,3 +112,25 @@ def test_who_gave_a_port_that_does_not_answer_is_not_told_to_give_one() -> None:
         "blind",
         ("mend --sglang-url to tell idle from stuck: cannot ask http://127.0.0.1:30000: connection refused",),
     )
+
+
+@pytest.mark.parametrize(
+    ("record", "cause"),
+    [
+        (LinesSeen(at=1.0, source="log", lines=1), "no request yet"),
+        (
+            SourceFault(at=1.0, source="log", reason="there is no file a.log yet", waiting=True),
+            "nothing has been heard of it yet",
+        ),
+        (Crash(at=1.0, kind="exception", reason="RuntimeError"), "the server crashed"),
+        (ServerStop(at=1.0), "somebody stopped the server"),
+    ],
+)
+def test_what_blinds_is_said_in_words_that_an_operator_reads(record: Record, cause: str) -> None:
+    monitor = Monitor(started_at=0.0)
+    if not isinstance(record, SourceFault):
+        monitor.accept(SourceUp(at=0.5, source="log"))
+    monitor.accept(record)
+
+    verdict = monitor.at(2.0).verdict
+    assert (verdict.name, verdict.cause) == ("blind", cause)

@@ -48,7 +48,7 @@ def _no_source(situation: Situation) -> Verdict | None:
     if not sources or any(source.state == "up" for source in sources):
         return None
     source = sources[0]
-    cause = "beginning" if source.state == "waiting" else None
+    cause = "nothing has been heard of it yet" if source.state == "waiting" else None
     return _blind(situation, source.last_at, source.detail or f"waiting for {source.name}", cause=cause)
 
 
@@ -60,11 +60,14 @@ def _server_gone(situation: Situation) -> Verdict | None:
             situation,
             situation.traffic_at,
             f"the log ends in a crash ({reason}); whether the process is gone needs --sglang-url",
-            cause="crash",
+            cause="the server crashed",
         )
     if state == "stopped":
         return _blind(
-            situation, situation.traffic_at, "the server said that it stops; waiting for its next start", cause="stop"
+            situation,
+            situation.traffic_at,
+            "the server said that it stops; waiting for its next start",
+            cause="somebody stopped the server",
         )
     return None
 
@@ -83,7 +86,7 @@ def _port_gone(situation: Situation) -> Verdict | None:
         heard,
         f"SGLang's port is gone and its log is silent for {in_words(silent)}: {port.detail}",
         silent_seconds=silent,
-        cause="port",
+        cause="the server is gone, or its port is closed",
         next_steps=("look whether the process still runs",),
     )
 
@@ -113,7 +116,7 @@ def _silent(situation: Situation) -> Verdict | None:
         if situation.lines >= LINES_WITHOUT_DECODE or (situation.lines and waited > WAIT_SECONDS):
             text = f"no batch line in {situation.lines} lines; is this the scheduler's log?"
             return _blind(situation, None, text, lines=situation.lines)
-        return _blind(situation, situation.started_at, "waiting for the first batch line", cause="beginning")
+        return _blind(situation, situation.started_at, "waiting for the first batch line", cause="no request yet")
     silent = situation.at - heard
     if silent <= max(SILENCE_SECONDS, SILENCE_MULTIPLE * (situation.cadence or 0.0)):
         return None
