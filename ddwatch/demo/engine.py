@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ddwatch.demo.log_writer import LogWriter, usual_arguments
+from ddwatch.demo.log_writer import LogWriter
 from ddwatch.demo.physics import BLOCK_SIZE, Noise, prefill_seconds, step_seconds
 from ddwatch.demo.rank import Rank, RankLoad
 from ddwatch.demo.requests import (
@@ -159,7 +159,7 @@ class Simulation:
 
     def _boot(self, act: Boot) -> Iterator[tuple[float, str]]:
         changes = {"decode_log_interval": self._interval, **act.arguments}
-        self.arguments = {**usual_arguments(), "dp_size": len(self._ranks), **changes}
+        self.arguments = self._writer.arguments(changes)
         self.loading = True
         if self._outside is not None:
             self._outside.reach(self)

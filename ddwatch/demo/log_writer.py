@@ -5,6 +5,7 @@ Every function returns lines without their newline.
 """
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
 
@@ -159,10 +160,17 @@ class LogWriter:
         """What a DDTree worker prints once, after its first verify: drafts accepted, without the bonus token."""
         return self.ranked(at, rank, f"DDTREE verify completed. num_correct_drafts_per_req={drafts}")
 
+    def arguments(self, changes: Mapping[str, object]) -> dict[str, object]:
+        """All arguments of a server that is started with these changes, as its log and its port both tell them."""
+        return {
+            **usual_arguments(),
+            **{"dp_size": self._dp, "enable_dp_attention": self._dp > 1, "port": self._port},
+            **changes,
+        }
+
     def boot(self, at: float, seconds: float, pool: int, changes: dict[str, ArgumentValue]) -> list[tuple[float, str]]:
         """The lines from `server_args` to the listening server, spread over `seconds` of loading."""
-        arguments = usual_arguments()
-        arguments |= {"dp_size": self._dp, "enable_dp_attention": self._dp > 1, "port": self._port, **changes}
+        arguments = self.arguments(changes)
         share = pool // self._dp
         begin, end = at + 0.06 * seconds, at + 0.80 * seconds
         graphs, captured = at + 0.84 * seconds, at + 0.95 * seconds
