@@ -1,8 +1,10 @@
 """What may have made the steps slow: what is known to have begun with it, in order of likelihood, and what to do."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ddwatch.core.durations import in_words
 from ddwatch.core.snapshot import ServerView
@@ -18,6 +20,8 @@ PREFILL_SHARE = 0.3
 """Share of the newest windows with prefill in them, from which it is a candidate ..."""
 PREFILL_RISE = 1.5
 """... if it was so many times smaller before."""
+EARLIEST_STAMP = 946_684_800.0
+"""A time before the year 2000 was counted, because the log tells none."""
 
 Evidence = Mapping[str, float | int | str | None]
 
@@ -100,7 +104,7 @@ def causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
     if isinstance(share, float) and isinstance(usual, float) and share >= max(PREFILL_SHARE, PREFILL_RISE * usual):
         text = f"prefill stands in {share * 100:.0f} % of the newest windows, before in {usual * 100:.0f} %"
         found.append(Cause(text, PREFILL_NEXT))
-    return tuple(found) or (NOTHING,)
+    return tuple(found) or (_nothing(since),)
 
 
 def accept_causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause, ...]:
@@ -131,6 +135,14 @@ def accept_causes(since: float, facts: Facts, evidence: Evidence) -> tuple[Cause
 def ended_by(since: float, facts: Facts) -> tuple[Cause, ...]:
     """What may have ended the engine, or stopped it, at a time; empty when nothing is known."""
     return tuple(Cause(text, step) for at, text, step in facts.fatal if _near(at, since))
+
+
+def _nothing(since: float) -> Cause:
+    """No cause, and the command that compares before and after with its moment in it."""
+    if since < EARLIEST_STAMP:
+        return NOTHING
+    moment = datetime.fromtimestamp(since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return replace(NOTHING, next_step=NOTHING.next_step.replace("TIME", moment))
 
 
 def _near(at: float | None, since: float) -> bool:

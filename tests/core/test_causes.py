@@ -104,3 +104,17 @@ def test_a_gpu_that_waits_is_named_where_passes_are_heard() -> None:
     after = tuple(Wait(ONSET + 20 + 10 * i, 0.0249, 0.0200) for i in range(5))
     assert told(waits=(*before, *after)) == ["CPU-bound: the GPU waits 4.9 ms of each step (0.3 ms before)"]
     assert told(waits=before) == [NOTHING.text]
+
+
+def test_without_a_cause_the_next_command_names_the_moment() -> None:
+    """What the alarm says can be typed as it stands: the time is the onset, in a form that `compare --at` reads."""
+    (found,) = causes(1_780_000_123.7, Facts(server=ServerView()), {})
+
+    assert found.text == NOTHING.text
+    assert "ddwatch compare LOG --at 2026-05-28T20:28:43Z; " in found.next_step
+
+
+def test_a_log_that_tells_no_times_gets_no_invented_moment() -> None:
+    (found,) = causes(12.0, Facts(server=ServerView()), {})
+
+    assert "ddwatch compare LOG --at TIME; " in found.next_step
