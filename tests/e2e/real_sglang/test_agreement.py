@@ -140,11 +140,13 @@ def test_log_and_moments_agree_on_accept_length_and_on_whole_steps(watched: Watc
     }
 
 
-def test_the_sidecar_shows_the_server_and_both_witnesses(watched: Watched) -> None:
+def test_the_sidecar_shows_the_server_and_its_witnesses(watched: Watched) -> None:
     snapshot = watched.snapshot
     server = snapshot["server"]
 
-    assert [(source["state"], source["unread"]) for source in snapshot["sources"]] == [("up", 0), ("up", 0)]
+    assert {source["name"]: (source["state"], source["unread"]) for source in snapshot["sources"]} == dict.fromkeys(
+        ("log", "loads", "metrics"), ("up", 0)
+    )
     assert (server["state"], server["model"], server["algorithm"]) == ("ready", "tiny", "STANDALONE")
     assert server["version"] and server["decode_log_interval"] == 1
     assert snapshot["unread_examples"] == []
@@ -169,11 +171,10 @@ def test_a_profile_is_fitted_from_its_log(watched: Watched, tmp_path: Path) -> N
 
 
 def test_an_endpoint_that_is_asked_by_others_answers_as_before(watched: Watched) -> None:
-    """The load of the watch itself: a poll every two seconds and nothing else."""
+    """The load of the watch itself: a poll every two seconds, the page every five, and nothing else."""
     access = [line for line in watched.log.read_text(encoding="utf-8").splitlines() if '"GET /' in line]
     paths = {line.split('"GET ')[1].split(" ")[0] for line in access}
 
     assert httpx.URL("/v1/loads?include=all").raw_path.decode() in paths
-    assert paths <= {"/v1/loads?include=all", "/server_info", "/get_server_info", "/model_info", "/get_model_info"} | {
-        path for path in paths if path.startswith("/health")
-    }
+    known = {"/v1/loads?include=all", "/metrics", "/server_info", "/get_server_info", "/model_info", "/get_model_info"}
+    assert {path for path in paths if not path.startswith("/health")} <= known

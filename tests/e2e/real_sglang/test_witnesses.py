@@ -8,6 +8,7 @@ that its records are in another file.
 import json
 import re
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,9 @@ class Watched(NamedTuple):
     recording: Path
     log: Path
     ran: list[dict[str, Any]]
-    """What the first server ran while it was watched, by its observer."""
+    """What the first server ran, by its observer."""
+    since: float
+    """When its watched load began."""
     verified: list[list[int]]
     """Accept lengths of each verify step of both servers, from their beginning."""
     step_seconds: float
@@ -139,8 +142,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         with serving(folder, *flags, port=port, log=log) as server:
             within(60, lambda: seen(sidecar).forward is not None, "what the engine publishes at rest")
             answers = server.load(1, users=2, requests=1, tokens=48)
-            before, (moments,) = len(server.ran()), server.moments()
-            stepped = len(server.verified())
+            since, (moments,), stepped = time.time(), server.moments(), len(server.verified())
             with Background(server, 7) as first:
                 within(180, lambda: worked(server, sidecar, stepped, pages, busy), "enough steps, passes and pages")
             within(
@@ -151,7 +153,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             within(30, lambda: settled(sidecar, records), "each request to be told")
             idle, page = seen(sidecar), sidecar.get("/metrics").text
             (after,) = server.moments()
-            ran, steps = server.ran()[before:], server.verified()
+            ran, steps = server.ran(), server.verified()
         (folder / "observed.jsonl").unlink()
         with serving(folder, *flags, port=port, log=log, zone="UTC-1") as server:
             with Background(server, 8) as second:
@@ -175,6 +177,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         recording=next((folder / "kept").glob("*.sqlite")),
         log=log,
         ran=ran,
+        since=since,
         verified=steps,
         step_seconds=(after[2] - moments[2]) / (after[0] - moments[0]) / 1e6,
         answers=[*answers, *first.answers, *second.answers],
@@ -192,8 +195,8 @@ def kept(recording: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def steps_of(watched: Watched) -> list[dict[str, Any]]:
-    """The verify steps of the first server, while it was watched."""
-    return [event for event in watched.ran if event["ev"] == "verify"]
+    """The verify steps of the first server's watched load."""
+    return [event for event in watched.ran if event["ev"] == "verify" and event["at"] >= watched.since]
 
 
 # Forward passes.
@@ -224,7 +227,7 @@ def test_the_forward_pass_is_the_larger_part_of_the_step_and_no_more(watched: Wa
     count = summed(watched.page, "count", span="forward")
     forward = summed(watched.page, "sum", span="forward") / count
 
-    assert summed(watched.page, "count", span="forward", provenance="fpm", resolution="step") == count > STEPS
+    assert summed(watched.page, "count", span="forward", provenance="fpm", resolution="step") == count > STEPS / 2
     assert 0.3 * watched.step_seconds < forward < 1.3 * watched.step_seconds
 
 
@@ -265,8 +268,8 @@ def test_the_page_tells_what_runs(watched: Watched) -> None:
 
 def test_its_counters_give_the_rate_of_what_was_committed(watched: Watched) -> None:
     """Over the stretch of its own, which the page is read too seldom to know to the second."""
-    times = [step["at"] for step in steps_of(watched)]
-    tokens = [sum(step["accept_lens"]) for step in steps_of(watched)]
+    steps = [event for event in watched.ran if event["ev"] == "verify"]
+    times, tokens = [step["at"] for step in steps], [sum(step["accept_lens"]) for step in steps]
     found = [engine for engine in watched.pages if engine.decode_tokens_per_second is not None]
 
     assert found
