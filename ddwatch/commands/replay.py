@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tz", metavar="ZONE", help="zone of the log's stamps, e.g. UTC (default: this machine's)")
     parser.add_argument(
-        "--from", "--at", dest="start", metavar="TIME", help="begin at HH:MM[:SS] or 'YYYY-MM-DD HH:MM:SS'"
+        "--from", "--at", dest="start", metavar="TIME", help="begin at HH:MM[:SS], 'YYYY-MM-DD HH:MM:SS' or ISO 8601"
     )
     parser.add_argument(
         "--alert", type=int, metavar="N", help="of a recording: begin a minute before its Nth alert, 1 is the newest"
@@ -72,10 +72,22 @@ def zone_named(name: str | None) -> tzinfo | None:
         raise CommandFailed(sentence, Exit.USAGE) from error
 
 
+def exact_moment(text: str) -> float | None:
+    """The moment of an ISO 8601 time with an offset, as every document has it; None for other words."""
+    try:
+        meant = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return None if meant.tzinfo is None else meant.timestamp()
+
+
 def moment_named(text: str | None, zone: tzinfo | None) -> Callable[[float], float] | None:
     """Turns `--from` into a function from the log's start to the moment meant; raises CommandFailed."""
     if text is None:
         return None
+    exact = exact_moment(text.strip())
+    if exact is not None:
+        return lambda _: exact
     found = FROM.match(text.strip())
     try:
         if found is None:
@@ -83,7 +95,7 @@ def moment_named(text: str | None, zone: tzinfo | None) -> Callable[[float], flo
         clock = datetime.strptime(found[2], "%H:%M:%S" if found[2].count(":") == 2 else "%H:%M").time()  # noqa: DTZ007
         day = datetime.strptime(found[1], "%Y-%m-%d").date() if found[1] else None  # noqa: DTZ007
     except ValueError as error:
-        sentence = f"ddwatch replay: cannot read --from {text!r}; write HH:MM:SS or 'YYYY-MM-DD HH:MM:SS'"
+        sentence = f"ddwatch replay: cannot read --from {text!r}; write HH:MM:SS, 'YYYY-MM-DD HH:MM:SS' or ISO 8601"
         raise CommandFailed(sentence, Exit.USAGE) from error
 
     def moment(started_at: float) -> float:

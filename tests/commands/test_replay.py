@@ -136,6 +136,15 @@ def test_from_leaves_out_what_was_before(founding: Path) -> None:
     assert rows[-1]["summary"]["restarts"] == 1
 
 
+@pytest.mark.parametrize(
+    "moment", ["2026-05-01T12:12:00.000+00:00", "2026-05-01T12:12:00Z", "2026-05-01T14:12+02:00", "2026-05-01T12:12"]
+)
+def test_a_time_that_ddwatch_printed_can_be_given_back(moment: str, founding: Path) -> None:
+    """`ddwatch alerts --json` and next commands write ISO 8601; one with an offset does not care for --tz."""
+    done = played(str(founding), "--headless", "--json", "--tz", "UTC", "--at", moment)
+    assert json.loads(done.stdout.splitlines()[0])["at"] == "2026-05-01T12:12:00.000+00:00"
+
+
 def test_a_log_without_stamps_has_no_times_but_is_read() -> None:
     done = played(str(LOGS / "73-no-ts-context-16k-benchmark.log"), "--headless", "--json")
     rows = [held_against("replay.json", line) for line in done.stdout.decode().splitlines()]
