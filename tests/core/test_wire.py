@@ -44,6 +44,8 @@ def test_a_part_that_did_not_change_is_written_and_read_once() -> None:
     assert second == Frame(snapshot=later)
     assert second.snapshot.sources is first.snapshot.sources
     assert second.snapshot.server is first.snapshot.server
+    for _ in range(3):
+        assert reader.decode(writer.encode(Frame(snapshot=later))).snapshot == later
     gone = msgspec.structs.replace(later, sources=())
     assert reader.decode(writer.encode(Frame(snapshot=gone))).snapshot == gone
 
