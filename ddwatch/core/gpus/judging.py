@@ -205,7 +205,7 @@ def link_low(card: GpuCard) -> bool:
 def link_step(card: GpuCard) -> str:
     """What to do about a poor link."""
     place = f"-s {card.pci_bus} " if card.pci_bus is not None else ""
-    return f"check slot, riser and cable, and lspci {place}-vv (LnkSta); a reboot trains the link anew"
+    return f"lspci {place}-vv (LnkSta): check slot, riser and cable; a reboot trains the link anew"
 
 
 def link_words(generation: int | None, width: int | None) -> str:

@@ -83,13 +83,13 @@ def _told(past: CardPast, item: Compared, value: float, others: float, group: Ma
     if item.same_as == "pcie-link":
         here, there = (link_words(each.pcie_generation, each.pcie_width) for each in (card, peer))
         words = f"{label(card)} has its PCIe link at {here}, the others at {there}"
-        step = f"every step waits for it: {link_step(card)}"
+        step = f"{link_step(card)}; every step waits for it"
     else:
         part = "memory" if item.same_as == "memory-clock" else "SMs"
         words = f"{label(card)} runs its {part} at {megahertz(value)}, the others at {megahertz(others)}"
         step = (
-            f"every step waits for it: compare nvidia-smi -q -i {card.index} -d PERFORMANCE,CLOCK,POWER,TEMPERATURE "
-            "with another card"
+            f"compare nvidia-smi -q -i {card.index} -d PERFORMANCE,CLOCK,POWER,TEMPERATURE with another card: "
+            "every step waits for it"
         )
     limit, theirs = card.power_limit_watts, peer.power_limit_watts
     if limit is not None and theirs is not None and limit < theirs and item.same_as == "sm-clock":

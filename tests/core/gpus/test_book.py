@@ -11,6 +11,8 @@ from ddwatch.core.records import Xid
 from tests.core.gpus.machine import BEGIN, Machine, card, every, healthy, only
 
 LEARN = 120
+ROOM = 69
+"""Columns that an 80-column screen has for the next command: what is to be typed stands within them."""
 
 
 def test_a_healthy_machine_has_nothing_to_say() -> None:
@@ -32,7 +34,7 @@ def test_one_straggler_of_eight_is_named_since_it_began() -> None:
     assert (found.index, found.kind, found.since, found.slows) == (3, "straggler", began, True)
     assert found.sentence == "GPU 3 runs its SMs at 1200 MHz, the others at 2370 MHz"
     assert found.shows_in == "sm-clock"
-    assert "-i 3" in found.next_step
+    assert "-i 3 -d PERFORMANCE,CLOCK,POWER,TEMPERATURE" in found.next_step[:ROOM]
     assert [view.outlier for view in machine.book.views(machine.now)] == [i == 3 for i in range(8)]
     assert machine.view(3).outlier_sentence == found.sentence and machine.view(3).state == "notice"
     assert [(event.kind, event.severity, event.text) for event in machine.events()] == [
@@ -115,7 +117,7 @@ def test_a_link_below_its_maximum_counts_under_load_only() -> None:
     (found,) = machine.findings()
     assert (found.index, found.kind, found.slows) == (4, "straggler", True)
     assert found.sentence == "GPU 4 has its PCIe link at Gen2 x16, the others at Gen5 x16"
-    assert "riser" in found.next_step and "lspci -s 0000:15:00.0 -vv" in found.next_step
+    assert "riser" in found.next_step and "lspci -s 0000:15:00.0 -vv" in found.next_step[:ROOM]
 
 
 def test_a_link_is_judged_by_its_own_maximum_where_there_are_no_peers() -> None:
