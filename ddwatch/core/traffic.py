@@ -63,6 +63,8 @@ class Traffic:
         self._judge = judge
         self._moments = Moments()
         self._engine: str | None = None
+        self._line_at: float | None = None
+        """When a rank last wrote a decode line."""
         self._fresh: deque[Sample] = deque(maxlen=DRAIN_SAMPLES)
 
     def fresh(self) -> list[Sample]:
@@ -90,6 +92,7 @@ class Traffic:
         self.close_second(record.at)
         self._batch_line(record.at)
         self.decode_at = record.at
+        before, self._line_at = self._line_at, record.at
         sample = self.positions.see(record)
         if sample is None:
             return
@@ -100,7 +103,8 @@ class Traffic:
         rank = self.ranks.of(key)
         if "gap" in sample.flags and rank.sample is not None:
             self.seconds.mark(rank.sample.at, "gap")
-        elif "idle" in sample.flags and rank.sample is not None:
+        elif "idle" in sample.flags and rank.sample is not None and (before is None or before <= rank.sample.at):
+            # Where others decoded meanwhile only this rank rested, and the line goes on.
             self.seconds.mark(rank.sample.at, "idle")
         rank.decoded(record, sample)
         self._engine = sample.engine
