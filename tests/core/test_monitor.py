@@ -5,14 +5,12 @@ import pytest
 from ddwatch.core.monitor import Monitor
 from ddwatch.core.records import (
     Crash,
-    DecodeBatch,
     Gap,
     GraphSizes,
     JitCompile,
     LinesSeen,
     LoadProgress,
     PoolSized,
-    PrefillBatch,
     Rank,
     Record,
     Retraction,
@@ -384,19 +382,3 @@ def test_slow_steps_are_never_learned() -> None:
 def test_nothing_seen_claims_no_prefill() -> None:
     seen = watched().at(1.0)
     assert "prefill" not in " ".join(verdict.sentence for verdict in (seen.verdict, *seen.notes))
-
-
-def test_one_rank_that_slept_does_not_break_the_line_of_those_that_worked() -> None:
-    def states(*others: DecodeBatch) -> list[str]:
-        woken: list[DecodeBatch | PrefillBatch] = [
-            prefill(30.0, dp=0),
-            *(decode(at, dp=0) for at in (31.0, 32.0, 33.0)),
-        ]
-        early = [decode(float(i), dp=0) for i in range(5)]
-        records: list[DecodeBatch | PrefillBatch] = sorted(
-            [*early, last_of_request(5.0, dp=0), *woken, *others], key=lambda record: record.at
-        )
-        return [point.state for point in watched(*records).history().points]
-
-    assert "idle" in states()
-    assert "idle" not in states(*(decode(i + 0.5, dp=1) for i in range(33)))
