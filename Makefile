@@ -1,7 +1,7 @@
 # Every target brings its own environment: Python 3.10 or newer, git and make are enough.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-sglang check format lint types imports bench schemas pictures clean environment packages
+.PHONY: help demo test test-fast test-sglang check format lint types imports bench schemas metrics pictures package clean environment packages
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -51,6 +51,13 @@ bench: ## measure the budgets against their peers and print tables (BENCH="detec
 	@tools/packages mtail
 	@find tests/bench -path '*$(BENCH)*' -name 'bench_*.py' | sort | sed 's,/,.,g; s,\.py$$,,' | while read -r module; do \
 		echo; $(BIN)/python -m "$$module" </dev/null || exit 1; done
+
+package: environment ## build sdist and wheel into dist, then prove them in a fresh environment
+	@$(BIN)/python -m hatchling build
+	@$(BIN)/python -m pytest tests/package
+
+metrics: environment ## write docs/metrics.md anew from the metric table
+	@$(BIN)/python -m docs.metrics
 
 schemas: environment ## write docs/schemas anew from the types
 	@$(BIN)/python -m docs.schemas.write
