@@ -134,3 +134,27 @@ def test_what_blinds_is_said_in_words_that_an_operator_reads(record: Record, cau
 
     verdict = monitor.at(2.0).verdict
     assert (verdict.name, verdict.cause) == ("blind", cause)
+
+
+def crashed(until: int, *, answers: bool) -> Monitor:
+    """A scheduler that dies of NCCL while the process that answers its port lives on."""
+    monitor = served()
+    monitor.accept(Crash(at=KILLED + 0.6, kind="nccl", reason="NCCL error"))
+    for second in range(1, until):
+        if answers:
+            monitor.accept(port(KILLED + second))
+        monitor.at(KILLED + second)
+    return monitor
+
+
+def test_a_port_that_answers_behind_a_crash_is_not_asked_for() -> None:
+    sentence = crashed(4, answers=True).at(KILLED + 4.0).verdict.sentence
+    assert sentence == "the log ends in a crash (NCCL error), and SGLang's port still answers"
+
+
+def test_a_dead_scheduler_behind_a_port_that_answers_is_stalled_by_its_crash() -> None:
+    """Its health probe says 200 for ever: liveness comes from progress, and the log says why there is none."""
+    verdict = crashed(60, answers=True).at(KILLED + 60.0).verdict
+
+    assert (verdict.name, verdict.cause) == ("stalled", "the engine crashed: NCCL error")
+    assert verdict.next_steps[0].startswith("start it again")

@@ -55,11 +55,12 @@ def _no_source(situation: Situation) -> Verdict | None:
 def _server_gone(situation: Situation) -> Verdict | None:
     state = situation.server.state
     if state == "crashed":
-        reason = situation.crash_reason
+        answers = any(source.name == PORT and source.state == "up" for source in situation.sources)
+        rest = ", and SGLang's port still answers" if answers else "; whether the process is gone needs --sglang-url"
         return _blind(
             situation,
             situation.traffic_at,
-            f"the log ends in a crash ({reason}); whether the process is gone needs --sglang-url",
+            f"the log ends in a crash ({situation.crash_reason}){rest}",
             cause="the server crashed",
         )
     if state == "stopped":
