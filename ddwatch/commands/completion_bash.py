@@ -1,4 +1,4 @@
-"""Completion for bash: one function and tables; works without the bash-completion package and in bash 3.2."""
+"""Completion for bash: one function and tables that need nothing of the bash-completion package."""
 
 import shlex
 from collections.abc import Sequence
