@@ -143,7 +143,7 @@ class Plan:
             # Before anything is told: what is muted must not be told in the first second.
             monitor.accept(record, orders.name)
         endpoints = [*self._endpoints(key), orders]
-        service = Service(streams, monitor, clock, meter, endpoints, tap=recorder)
+        service = Service(streams, monitor, clock, meter, endpoints, tap=recorder, tell=narrate)
         publication = service.publication
         supply = Supply(publication.latest, monitor.history, monitor.tallies, meter.figures, publication)
         server = HttpServer(supply, self._guard)

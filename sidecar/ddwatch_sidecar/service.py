@@ -186,6 +186,7 @@ class Service:
         endpoints: Sequence[Endpoint] = (),
         *,
         tap: Tap | None = None,
+        tell: Callable[[str], None] = lambda sentence: None,
         stuck_seconds: float = STUCK_SECONDS,
     ) -> None:
         self._streams = streams
@@ -194,6 +195,7 @@ class Service:
         self._meter = meter
         self._endpoints = endpoints
         self._tap = tap
+        self._tell = tell
         self._stuck_seconds = stuck_seconds
         self._stop = Wake()
         self._news = False
@@ -330,6 +332,7 @@ class Service:
                 self._tell_all(now)
 
     async def _ask(self, endpoint: Endpoint) -> None:
+        lost = False
         while not self._stop.is_set():
             if self._catching_up():
                 await self._stop.within(TICK_SECONDS)
@@ -338,6 +341,12 @@ class Service:
             for record in records:
                 self._monitor.accept(record, endpoint.name)
                 self._news = True
+                if isinstance(record, SourceFault):
+                    self._tell(f"{endpoint.name}: {record.reason}")
+                    lost = True
+                elif isinstance(record, SourceUp) and lost:
+                    self._tell(f"{endpoint.name}: is read again")
+                    lost = False
             if self._tap is not None:
                 self._tap.accepted(records, self._clock.now())
             await self._stop.within(endpoint.pause_seconds)

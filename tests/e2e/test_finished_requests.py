@@ -4,6 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
+from ddwatch_sidecar.sources.requests import REMEDY
+
 from ddwatch.core import wire
 from ddwatch.core.snapshot import History
 from tests.conftest import ROOT
@@ -32,6 +34,7 @@ def test_requests_reach_every_reader_without_a_word_of_their_text(tmp_path: Path
             lambda: "waiting" in [s.state for s in wire.decode_snapshot(sidecar.get("/v1/snapshot").content).sources],
             "the folder to be waited for",
         )
+        assert any(line.endswith(f"requests: there is no folder {folder}; {REMEDY}") for line in sidecar.said)
         folder.mkdir()
         partial = folder / "partial"
         shutil.copy(RECORDS, partial)
@@ -53,3 +56,4 @@ def test_requests_reach_every_reader_without_a_word_of_their_text(tmp_path: Path
         assert "secret" not in served and "fox" not in served and "my-rid" not in served
         (source,) = [each for each in wire.decode_snapshot(snapshot.encode()).sources if each.name == "requests"]
         assert (source.state, source.lines) == ("up", 3)
+    assert any(line.endswith("requests: is read again") for line in sidecar.said)
