@@ -29,7 +29,12 @@ FOREIGN_NAMES = frozenset(
     {"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLORTERM", "COLUMNS", "LINES", "LANGUAGE", "PYTHONWARNINGS"}
     | {name for base in ("http", "https", "all", "no") for name in (f"{base}_proxy", f"{base.upper()}_PROXY")}
 )
-PACKAGES = {"promtool": "prometheus", "amtool": "prometheus-alertmanager", "journalctl": "systemd", "systemd-analyze": "systemd"}
+PACKAGES = {
+    "promtool": "prometheus",
+    "amtool": "prometheus-alertmanager",
+    "journalctl": "systemd",
+    "systemd-analyze": "systemd",
+}
 """Debian packages of commands whose package has another name."""
 
 
