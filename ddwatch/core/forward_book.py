@@ -180,14 +180,6 @@ class ForwardBook:
         rank = self._ranks.get(key)
         return rank is not None and any(second.prefill_seconds > 0 for second in rank.lately(at, seconds))
 
-    def total_context(self, key: RankKey, at: float) -> tuple[int, int] | None:
-        """Batch and total context of a rank's newest pass while that speaks for the present."""
-        rank = self._ranks.get(key)
-        one = None if rank is None else rank.newest
-        if one is None or not one.decode_requests or abs(at - one.at) > LATELY_SECONDS:
-            return None
-        return one.decode_requests, one.decode_context_tokens
-
     def view(self, now: float) -> ForwardView | None:
         """What is shown; None while nothing was heard."""
         live = [rank for rank in self._ranks.values() if now - rank.at <= FRESH_SECONDS]
